@@ -1,0 +1,1 @@
+//! How ranks meet: point-to-point messages and collectives

@@ -1,0 +1,1 @@
+//! Executes schedules: training loop, optimisers, checkpoints, resume

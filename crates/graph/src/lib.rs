@@ -1,0 +1,1 @@
+//! Model graphs: operators, shapes, costs, splits, presets and the model file

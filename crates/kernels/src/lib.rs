@@ -1,0 +1,1 @@
+//! Devices and their kernels: the fast Cpu and the obvious f64 Reference

@@ -1,0 +1,1 @@
+//! Plans, lowering to a schedule, the cost model and the simulator

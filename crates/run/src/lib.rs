@@ -1,0 +1,1 @@
+//! Configuration, strategies by name, and whole runs: what users of the library call
