@@ -48,10 +48,12 @@ impl Error {
         let path = path.display();
         match source.kind() {
             K::NotFound => Self::user(format!("cannot {doing} {path}: no such file or folder")),
-            K::PermissionDenied => {
-                Self::user(format!("cannot {doing} {path}: permission denied; choose a folder that you may write to, or change its owner"))
+            K::PermissionDenied => Self::user(format!(
+                "cannot {doing} {path}: permission denied; choose a folder that you may write to, or change its owner"
+            )),
+            K::StorageFull => {
+                Self::failure(format!("cannot {doing} {path}: the disk is full; free some space and run again"))
             }
-            K::StorageFull => Self::failure(format!("cannot {doing} {path}: the disk is full; free some space and run again")),
             _ => Self::failure(format!("cannot {doing} {path}: {source}")),
         }
     }

@@ -1,1 +1,78 @@
-//! How ranks meet: point-to-point messages and collectives
+//! How ranks meet: messages between two, collectives among many, and nothing about what the numbers mean.
+//!
+//! Every rank issues the same operations in the same global order (their sequence numbers say so), which is why nothing
+//! can deadlock. Sums run in rank order, so that every rank gets the same bits.
+
+use paceline_base::Result;
+use paceline_base::region::split_range;
+use paceline_kernels::Staging;
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+
+/// A set of ranks that was announced with [`Comm::group`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GroupId(pub u32);
+
+/// An operation under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ticket(pub u32);
+
+/// What a collective leaves in each member's buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Collective {
+    /// Everywhere the sum.
+    AllReduce,
+    /// In chunk `i` of member `i` the sum; the rest is undefined.
+    ReduceScatter,
+    /// Everywhere, chunk `i` of member `i`.
+    AllGather,
+}
+
+/// The elements of a buffer of `len` that member `index` of `members` reduces or contributes, on whole cache lines where possible.
+///
+/// The simulator counts bytes with this very function.
+pub fn chunk(len: usize, members: usize, index: usize) -> Range<usize> {
+    const LINE: usize = 16;
+    let lines = split_range(len.div_ceil(LINE), members, index);
+    (lines.start * LINE).min(len)..(lines.end * LINE).min(len)
+}
+
+/// Bytes that this rank moved to and from each other rank.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counters {
+    /// `received[r]`: bytes that came from rank `r`.
+    pub received: Vec<u64>,
+}
+
+/// How one rank reaches the others.
+pub trait Comm: Send {
+    /// This rank.
+    fn rank(&self) -> usize;
+
+    /// Number of ranks.
+    fn size(&self) -> usize;
+
+    /// Announces a group; all its members must announce the same groups in the same order. Ranks ascend.
+    fn group(&mut self, ranks: &[usize]) -> Result<GroupId>;
+
+    /// Starts to send; the buffer is on loan until [`wait`](Comm::wait).
+    fn send(&mut self, to: usize, seq: u64, data: Staging) -> Result<Ticket>;
+
+    /// Starts to receive into a buffer of the same size.
+    fn receive(&mut self, from: usize, seq: u64, data: Staging) -> Result<Ticket>;
+
+    /// Starts a collective in place.
+    fn start(&mut self, what: Collective, group: GroupId, seq: u64, data: Staging) -> Result<Ticket>;
+
+    /// Moves pending operations on, without waiting. Called between kernels.
+    fn progress(&mut self) -> Result<()>;
+
+    /// Returns the buffer when the operation is complete. An error names the rank that is missing or failed.
+    fn wait(&mut self, ticket: Ticket) -> Result<Staging>;
+
+    /// What was moved so far.
+    fn counters(&self) -> &Counters;
+
+    /// Tells all others that this rank gives up, so that they fail instead of waiting.
+    fn abort(&mut self, why: &str);
+}

@@ -1,0 +1,85 @@
+//! Words for people: numbers with units, and the nearest right name for a wrong one.
+
+/// `1234567.0` → `"1.23 M"`.
+pub fn si(value: f64) -> String {
+    let (v, unit) = match value.abs() {
+        x if x >= 1e12 => (value / 1e12, " T"),
+        x if x >= 1e9 => (value / 1e9, " G"),
+        x if x >= 1e6 => (value / 1e6, " M"),
+        x if x >= 1e4 => (value / 1e3, " k"),
+        _ => (value, ""),
+    };
+    let digits = if unit.is_empty() && v.fract() == 0.0 {
+        0
+    } else if v.abs() >= 100.0 {
+        0
+    } else if v.abs() >= 10.0 {
+        1
+    } else {
+        2
+    };
+    format!("{v:.digits$}{unit}")
+}
+
+/// `401408` → `"392 KiB"`.
+pub fn bytes(value: u64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let (mut v, mut u) = (value as f64, 0);
+    while v >= 1024.0 && u + 1 < units.len() {
+        v /= 1024.0;
+        u += 1;
+    }
+    if u == 0 || v >= 100.0 { format!("{v:.0} {}", units[u]) } else { format!("{v:.1} {}", units[u]) }
+}
+
+/// Seconds for a person: `"850 µs"`, `"12.3 s"`, `"4 min 05 s"`.
+pub fn duration(seconds: f64) -> String {
+    match seconds {
+        s if !s.is_finite() => "?".into(),
+        s if s < 1e-3 => format!("{:.0} µs", s * 1e6),
+        s if s < 1.0 => format!("{:.0} ms", s * 1e3),
+        s if s < 60.0 => format!("{s:.1} s"),
+        s if s < 3600.0 => format!("{} min {:02} s", s as u64 / 60, s as u64 % 60),
+        s => format!("{} h {:02} min", s as u64 / 3600, s as u64 % 3600 / 60),
+    }
+}
+
+/// The candidate nearest to `word`, if it is near enough to be a typing error.
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let score = |c: &str| strsim::damerau_levenshtein(&word.to_lowercase(), &c.to_lowercase());
+    let tail = |c: &'a str| c.rsplit('.').next().unwrap_or(c);
+    candidates
+        .into_iter()
+        .map(|c| (score(c).min(if word.contains('.') { usize::MAX } else { score(tail(c)) + 1 }), c))
+        .min_by_key(|(s, _)| *s)
+        .filter(|(s, c)| *s <= 1 + word.len().max(c.len()) / 3)
+        .map(|(_, c)| c)
+}
+
+/// "; did you mean X?" or nothing.
+pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
+    nearest(word, candidates).map(|c| format!("; did you mean {c}?")).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!(si(101_770.0), "102 k");
+        assert_eq!(si(1_234_567.0), "1.23 M");
+        assert_eq!(bytes(401_408), "392 KiB");
+        assert_eq!(bytes(12), "12 B");
+        assert_eq!(duration(245.0), "4 min 05 s");
+        assert_eq!(duration(0.0123), "12 ms");
+    }
+
+    #[test]
+    fn wrong_names_find_the_right_one() {
+        let keys = ["train.batch", "train.epochs", "optimizer.rate"];
+        assert_eq!(nearest("train.bacth", keys), Some("train.batch"));
+        assert_eq!(nearest("epoch", keys), Some("train.epochs"));
+        assert_eq!(nearest("zzzzzz", keys), None);
+    }
+}
