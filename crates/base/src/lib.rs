@@ -13,6 +13,7 @@
 //! assert_eq!(second.intersect(&whole), Some(second.clone()));
 //! ```
 
+pub mod collective;
 pub mod error;
 pub mod kernel;
 pub mod op;

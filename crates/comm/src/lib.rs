@@ -4,10 +4,9 @@
 //! can deadlock. Sums run in rank order, so that every rank gets the same bits.
 
 use paceline_base::Result;
-use paceline_base::region::split_range;
+pub use paceline_base::collective::{Collective, chunk};
 use paceline_kernels::Staging;
-use serde::{Deserialize, Serialize};
-use std::ops::Range;
+use std::time::Duration;
 
 /// A set of ranks that was announced with [`Comm::group`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -17,31 +16,15 @@ pub struct GroupId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ticket(pub u32);
 
-/// What a collective leaves in each member's buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Collective {
-    /// Everywhere the sum.
-    AllReduce,
-    /// In chunk `i` of member `i` the sum; the rest is undefined.
-    ReduceScatter,
-    /// Everywhere, chunk `i` of member `i`.
-    AllGather,
-}
-
-/// The elements of a buffer of `len` that member `index` of `members` reduces or contributes, on whole cache lines where possible.
-///
-/// The simulator counts bytes with this very function.
-pub fn chunk(len: usize, members: usize, index: usize) -> Range<usize> {
-    const LINE: usize = 16;
-    let lines = split_range(len.div_ceil(LINE), members, index);
-    (lines.start * LINE).min(len)..(lines.end * LINE).min(len)
-}
-
-/// Bytes that this rank moved to and from each other rank.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// What this rank moved, and how long that took, since it was made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// `received[r]`: bytes that came from rank `r`.
     pub received: Vec<u64>,
+    /// Time inside `wait` in which a peer was not there yet: waiting is not computing.
+    pub waiting: Duration,
+    /// Time inside any call in which bytes were moved or summed.
+    pub moving: Duration,
 }
 
 /// How one rank reaches the others.
