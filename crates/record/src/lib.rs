@@ -1,1 +1,72 @@
-//! The run directory: what a run writes down and how it is read back
+//! The run directory: what a run writes down, and how it is read back.
+//!
+//! ```text
+//! runs/<name>/
+//!   run.toml       resolved configuration, seed, versions, machine
+//!   steps.jsonl    a header per attempt, then one line per step (or few steps) and rank, and one per epoch
+//!   summary.json   the run in one object; what comparisons read first
+//!   checkpoints/   written by the engine
+//! ```
+//!
+//! What holds for every file here:
+//!
+//! - It says `format = 1`. Newer formats are refused with an error that says so; older ones are read.
+//! - Nothing that was recorded is taken back: a restarted run appends a header with the next *attempt* number and the
+//!   step it starts from, and readers drop what earlier attempts wrote at or beyond that step.
+//! - A process killed at any moment leaves a directory that can be read and resumed: whole files are replaced by
+//!   rename, and a torn last line is tolerated by readers and cut off before anything is appended.
+//!
+//! ```
+//! use paceline_record::{RunDir, StepRecord, read_run};
+//!
+//! # let folder = std::env::temp_dir().join(format!("paceline-record-doc-{}", std::process::id()));
+//! let dir = RunDir::create(&folder)?;
+//! dir.write_run_toml(&std::collections::BTreeMap::from([("seed", 7)]))?;
+//! let writer = dir.begin_steps()?;
+//! writer.push(StepRecord { epoch: 1, step: 0, loss: 2.3, ..StepRecord::default() });
+//! writer.finish()?;
+//!
+//! let run = read_run(&folder)?;
+//! assert_eq!(run.steps[0].loss, 2.3);
+//! assert_eq!(run.config["seed"].as_integer(), Some(7));
+//! # std::fs::remove_dir_all(&folder).unwrap();
+//! # Ok::<(), paceline_base::Error>(())
+//! ```
+
+pub mod atomic;
+mod attempts;
+mod dir;
+mod every;
+mod fold;
+mod line;
+pub mod machine;
+mod number;
+mod read;
+mod step;
+mod summary;
+mod writer;
+
+pub use dir::RunDir;
+pub use every::{Every, Interval, choose_every};
+pub use fold::StepFold;
+pub use line::Header;
+pub use machine::Machine;
+pub use read::{RunData, read_run, read_summary};
+pub use step::{EpochRecord, Part, StepRecord, TimeSplit};
+pub use summary::{Exactness, Status, Summary};
+pub use writer::{StepWriter, Written};
+
+/// The format that this version writes, and the newest that it reads.
+pub const FORMAT: u32 = 1;
+
+/// Refuses a file of a newer format; `format` is what the file says.
+pub(crate) fn check_format(path: &std::path::Path, format: u64) -> paceline_base::Result<()> {
+    if format > u64::from(FORMAT) {
+        return Err(paceline_base::Error::user(format!(
+            "{} has format {format}, and this version of Paceline reads formats up to {FORMAT}; read it with the newer \
+             Paceline that wrote it",
+            path.display()
+        )));
+    }
+    Ok(())
+}

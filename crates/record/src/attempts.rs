@@ -1,0 +1,98 @@
+//! The attempt rule, as a function of lines.
+//!
+//! A restart does again what came after its checkpoint. So a header drops every step record at or beyond the step it
+//! starts from and every epoch that ended later; all that stands before it in the file belongs to earlier attempts.
+
+use crate::line::Line;
+use crate::{EpochRecord, StepRecord};
+
+/// What remains of a file's lines.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Kept {
+    pub steps: Vec<StepRecord>,
+    pub epochs: Vec<EpochRecord>,
+    pub notes: Vec<String>,
+    /// The last attempt; 0 without any header.
+    pub attempt: u32,
+}
+
+impl Kept {
+    /// Takes the next line of the file.
+    pub(crate) fn take(&mut self, line: Line) {
+        match line {
+            Line::Steps(header) => {
+                self.steps.retain(|record| record.step < header.start_step);
+                // An epoch's step counts the steps done, so one that ends exactly at the start is complete.
+                self.epochs.retain(|record| record.step <= header.start_step);
+                self.attempt = header.attempt;
+            }
+            Line::Step(record) => self.steps.push(record),
+            Line::Epoch(record) => {
+                self.epochs.retain(|earlier| earlier.epoch != record.epoch);
+                self.epochs.push(record);
+            }
+            Line::Note { text } => self.notes.push(text),
+            Line::Unknown => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Header;
+    use proptest::prelude::*;
+
+    fn header(attempt: u32, start_step: u64) -> Line {
+        Line::Steps(Header { format: 1, attempt, start_step, started: 0 })
+    }
+
+    fn step(attempt: u32, step: u64) -> StepRecord {
+        StepRecord { attempt, step, loss: 0.0, accuracy: 0.0, rate: 0.0, examples_per_s: 0.0, ..StepRecord::default() }
+    }
+
+    fn epoch(attempt: u32, epoch: u64, step: u64) -> Line {
+        Line::Epoch(EpochRecord { attempt, epoch, step, ..EpochRecord::default() })
+    }
+
+    #[test]
+    fn an_epoch_that_ends_where_the_restart_begins_stays() {
+        let mut kept = Kept::default();
+        for line in [header(1, 0), epoch(1, 1, 10), epoch(1, 2, 20), header(2, 10), epoch(2, 2, 20)] {
+            kept.take(line);
+        }
+        let seen: Vec<_> = kept.epochs.iter().map(|e| (e.attempt, e.epoch)).collect();
+        assert_eq!(seen, [(1, 1), (2, 2)]);
+    }
+
+    proptest! {
+        /// A record stays if and only if no later attempt begins at or before its step; and then each step has one owner.
+        #[test]
+        fn the_last_attempt_owns_each_step(lengths in prop::collection::vec((0.0..=1.0f64, 0u64..30), 1..6)) {
+            let mut attempts = Vec::new();
+            let mut done = 0;
+            for (i, (back, length)) in lengths.iter().enumerate() {
+                // A restart begins at some checkpoint, so never beyond what was done.
+                let start = if i == 0 { 0 } else { (done as f64 * back) as u64 };
+                done = start + length;
+                attempts.push((i as u32 + 1, start, done));
+            }
+            let mut kept = Kept::default();
+            for &(attempt, start, end) in &attempts {
+                kept.take(header(attempt, start));
+                (start..end).for_each(|at| kept.take(Line::Step(step(attempt, at))));
+            }
+            let mut expected = Vec::new();
+            for &(attempt, start, end) in &attempts {
+                for at in start..end {
+                    if !attempts.iter().any(|&(later, from, _)| later > attempt && from <= at) {
+                        expected.push(step(attempt, at));
+                    }
+                }
+            }
+            prop_assert_eq!(&kept.steps, &expected);
+            let numbers: Vec<u64> = kept.steps.iter().map(|r| r.step).collect();
+            prop_assert_eq!(numbers, (0..done).collect::<Vec<_>>(), "no gap and no repetition");
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! What is recorded while a run trains: steps, epochs, and where the time of each rank went.
+//!
+//! All of it is `Copy`, so that handing a record to the writer costs the training thread a copy and nothing else.
+
+use serde::{Deserialize, Serialize};
+use std::iter::Sum;
+use std::ops::{Add, AddAssign};
+
+use crate::number;
+
+/// One way for a rank to spend its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// Waiting for the next batch of samples.
+    Input,
+    /// Forward and backward kernels.
+    Compute,
+    /// Waiting for other ranks, also inside a collective.
+    Wait,
+    /// Moving bytes between ranks.
+    Transfer,
+    /// The optimiser's update.
+    Update,
+    /// Writing checkpoints.
+    Checkpoint,
+}
+
+impl Part {
+    /// All parts, in the order in which they are shown.
+    pub const ALL: [Part; 6] = [Part::Input, Part::Compute, Part::Wait, Part::Transfer, Part::Update, Part::Checkpoint];
+
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Part::Input => "input",
+            Part::Compute => "compute",
+            Part::Wait => "wait",
+            Part::Transfer => "transfer",
+            Part::Update => "update",
+            Part::Checkpoint => "checkpoint",
+        }
+    }
+}
+
+/// Where time went, in seconds. Waiting is not computing: the two are never mixed.
+///
+/// ```
+/// use paceline_record::TimeSplit;
+/// let split = TimeSplit { compute: 3.0, wait: 1.0, ..TimeSplit::default() };
+/// assert_eq!((split + split).total(), 8.0);
+/// assert_eq!(split.fractions().compute, 0.75);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TimeSplit {
+    /// Waiting for the next batch of samples.
+    #[serde(with = "number")]
+    pub input: f64,
+    /// Forward and backward kernels.
+    #[serde(with = "number")]
+    pub compute: f64,
+    /// Waiting for other ranks.
+    #[serde(with = "number")]
+    pub wait: f64,
+    /// Moving bytes between ranks.
+    #[serde(with = "number")]
+    pub transfer: f64,
+    /// The optimiser's update.
+    #[serde(with = "number")]
+    pub update: f64,
+    /// Writing checkpoints.
+    #[serde(with = "number")]
+    pub checkpoint: f64,
+}
+
+impl TimeSplit {
+    /// The seconds of one part.
+    pub fn get(&self, part: Part) -> f64 {
+        match part {
+            Part::Input => self.input,
+            Part::Compute => self.compute,
+            Part::Wait => self.wait,
+            Part::Transfer => self.transfer,
+            Part::Update => self.update,
+            Part::Checkpoint => self.checkpoint,
+        }
+    }
+
+    /// The sum of all parts.
+    pub fn total(&self) -> f64 {
+        Part::ALL.iter().map(|&part| self.get(part)).sum()
+    }
+
+    /// Each part divided by the total; all zero when there is no time to divide.
+    #[must_use]
+    pub fn fractions(&self) -> TimeSplit {
+        let total = self.total();
+        if !total.is_finite() || total <= 0.0 {
+            return TimeSplit::default();
+        }
+        TimeSplit {
+            input: self.input / total,
+            compute: self.compute / total,
+            wait: self.wait / total,
+            transfer: self.transfer / total,
+            update: self.update / total,
+            checkpoint: self.checkpoint / total,
+        }
+    }
+}
+
+impl Add for TimeSplit {
+    type Output = TimeSplit;
+
+    fn add(mut self, other: TimeSplit) -> TimeSplit {
+        self += other;
+        self
+    }
+}
+
+impl AddAssign for TimeSplit {
+    fn add_assign(&mut self, other: TimeSplit) {
+        self.input += other.input;
+        self.compute += other.compute;
+        self.wait += other.wait;
+        self.transfer += other.transfer;
+        self.update += other.update;
+        self.checkpoint += other.checkpoint;
+    }
+}
+
+impl Sum for TimeSplit {
+    fn sum<I: Iterator<Item = TimeSplit>>(splits: I) -> TimeSplit {
+        splits.fold(TimeSplit::default(), Add::add)
+    }
+}
+
+/// One rank's part of one step, or of several steps in a row when not every step is recorded.
+///
+/// With `steps > 1` the record stands for the steps `step + 1 - steps ..= step`: loss and accuracy are means over them,
+/// samples and times are sums, batch and rate are those of the last.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StepRecord {
+    /// The attempt that did it; the writer fills it in.
+    pub attempt: u32,
+    /// The epoch, counted from 1.
+    pub epoch: u64,
+    /// The (last) step, counted from 0 over the whole run.
+    pub step: u64,
+    /// How many steps the record stands for.
+    pub steps: u64,
+    /// Whose part it is.
+    pub rank: u32,
+    /// Samples that this rank processed.
+    pub samples: u64,
+    /// The global batch of one step.
+    pub batch: u64,
+    /// Mean loss over the global batch.
+    #[serde(with = "number")]
+    pub loss: f64,
+    /// Share of the global batch that was classified rightly; NaN where this has no meaning.
+    #[serde(with = "number")]
+    pub accuracy: f64,
+    /// Learning rate.
+    #[serde(with = "number")]
+    pub rate: f64,
+    /// Samples per second over all ranks.
+    #[serde(with = "number")]
+    pub examples_per_s: f64,
+    /// Where this rank's time went.
+    pub split: TimeSplit,
+}
+
+impl Default for StepRecord {
+    fn default() -> Self {
+        Self {
+            attempt: 1,
+            epoch: 1,
+            step: 0,
+            steps: 1,
+            rank: 0,
+            samples: 0,
+            batch: 0,
+            loss: f64::NAN,
+            accuracy: f64::NAN,
+            rate: f64::NAN,
+            examples_per_s: f64::NAN,
+            split: TimeSplit::default(),
+        }
+    }
+}
+
+/// One epoch of the whole run, written after its evaluation.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EpochRecord {
+    /// The attempt that finished it; the writer fills it in.
+    pub attempt: u32,
+    /// The epoch, counted from 1.
+    pub epoch: u64,
+    /// How many steps the run had done at its end.
+    pub step: u64,
+    /// Learning rate at its end.
+    #[serde(with = "number")]
+    pub rate: f64,
+    /// Mean loss over the epoch's training batches.
+    #[serde(with = "number")]
+    pub train_loss: f64,
+    /// Accuracy over the epoch's training batches.
+    #[serde(with = "number")]
+    pub train_accuracy: f64,
+    /// Loss on the validation samples, if there are any.
+    #[serde(with = "number::option")]
+    pub val_loss: Option<f64>,
+    /// Accuracy on the validation samples, if there are any.
+    #[serde(with = "number::option")]
+    pub val_accuracy: Option<f64>,
+    /// Seconds of training alone.
+    #[serde(with = "number")]
+    pub seconds: f64,
+    /// Seconds of evaluation.
+    #[serde(with = "number")]
+    pub eval_seconds: f64,
+    /// Training samples per second over all ranks.
+    #[serde(with = "number")]
+    pub examples_per_s: f64,
+}
+
+impl Default for EpochRecord {
+    fn default() -> Self {
+        Self {
+            attempt: 1,
+            epoch: 1,
+            step: 0,
+            rate: f64::NAN,
+            train_loss: f64::NAN,
+            train_accuracy: f64::NAN,
+            val_loss: None,
+            val_accuracy: None,
+            seconds: 0.0,
+            eval_seconds: 0.0,
+            examples_per_s: f64::NAN,
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! `summary.json`: the run in one object, rewritten after every epoch and at the end.
+//!
+//! Fields that a reader does not find take their default, so that summaries written by older versions stay readable.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{EpochRecord, FORMAT, Machine, TimeSplit, number};
+
+/// How a run stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// It trains, or was killed while it did.
+    #[default]
+    Running,
+    /// All planned epochs are done.
+    Done,
+    /// It ended early on request or by an early-stopping rule.
+    Stopped,
+    /// It ended in an error.
+    Failed {
+        /// The error in words.
+        why: String,
+    },
+}
+
+impl Status {
+    /// One word.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Status::Running => "running",
+            Status::Done => "done",
+            Status::Stopped => "stopped",
+            Status::Failed { .. } => "failed",
+        }
+    }
+}
+
+/// Whether the strategy promises the mathematics of one worker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Exactness {
+    /// Equal to one worker at the same global batch, to rounding.
+    #[default]
+    Exact,
+    /// Equal only in distribution: asynchronous, lossy or per-replica statistics.
+    Statistical,
+}
+
+impl Exactness {
+    /// The word that is shown.
+    pub fn name(self) -> &'static str {
+        match self {
+            Exactness::Exact => "Exact",
+            Exactness::Statistical => "Statistical",
+        }
+    }
+}
+
+/// The run in one object.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Summary {
+    /// Format of the file.
+    pub format: u32,
+    /// Name of the run.
+    pub name: String,
+    /// Name of the model.
+    pub model: String,
+    /// Name of the data set.
+    pub data: String,
+    /// Name of the strategy.
+    pub strategy: String,
+    /// Number of replicas (ranks).
+    pub replicas: usize,
+    /// Compute threads per replica.
+    pub threads: usize,
+    /// The plan, if one was given or found.
+    pub plan: Option<String>,
+    /// Global batch.
+    pub batch: u64,
+    /// Epochs that were asked for.
+    pub epochs_planned: u64,
+    /// How the run stands.
+    pub status: Status,
+    /// The last attempt.
+    pub attempt: u32,
+    /// Epoch with the best validation result.
+    pub best_epoch: Option<u64>,
+    /// Validation accuracy of the best epoch.
+    #[serde(with = "number::option")]
+    pub best_val_accuracy: Option<f64>,
+    /// Validation loss of the best epoch.
+    #[serde(with = "number::option")]
+    pub best_val_loss: Option<f64>,
+    /// Validation accuracy of the last epoch.
+    #[serde(with = "number::option")]
+    pub final_val_accuracy: Option<f64>,
+    /// Validation loss of the last epoch.
+    #[serde(with = "number::option")]
+    pub final_val_loss: Option<f64>,
+    /// Training accuracy of the last epoch.
+    #[serde(with = "number::option")]
+    pub train_accuracy: Option<f64>,
+    /// Training loss of the last epoch.
+    #[serde(with = "number::option")]
+    pub train_loss: Option<f64>,
+    /// Accuracy on the test samples, if they were evaluated.
+    #[serde(with = "number::option")]
+    pub test_accuracy: Option<f64>,
+    /// Loss on the test samples, if they were evaluated.
+    #[serde(with = "number::option")]
+    pub test_loss: Option<f64>,
+    /// Wall-clock seconds of the run, all attempts.
+    #[serde(with = "number")]
+    pub seconds_total: f64,
+    /// Seconds of training alone.
+    #[serde(with = "number")]
+    pub seconds_train: f64,
+    /// Training samples per second of training.
+    #[serde(with = "number")]
+    pub examples_per_s: f64,
+    /// Number of trainable parameters.
+    pub parameters: u64,
+    /// Number of classes, where the task has them; the verdict on chance needs it.
+    pub classes: Option<u64>,
+    /// Largest resident memory of the process.
+    pub peak_rss_bytes: u64,
+    /// Size of the planned arena of one rank.
+    pub arena_bytes: u64,
+    /// Where the time went, per rank.
+    pub split: Vec<TimeSplit>,
+    /// Where the time went over all ranks, as fractions of 1.
+    pub split_fractions: TimeSplit,
+    /// Every epoch.
+    pub epochs: Vec<EpochRecord>,
+    /// Decisions that were taken, in words.
+    pub reasons: Vec<String>,
+    /// What the user should know.
+    pub warnings: Vec<String>,
+    /// Whether the run promises the mathematics of one worker.
+    pub exactness: Exactness,
+    /// The seed of everything random.
+    pub seed: u64,
+    /// When the first attempt began, in Unix seconds.
+    pub started: u64,
+    /// Where it ran.
+    pub machine: Machine,
+}
+
+impl Default for Summary {
+    fn default() -> Self {
+        Self {
+            format: FORMAT,
+            name: String::new(),
+            model: String::new(),
+            data: String::new(),
+            strategy: String::new(),
+            replicas: 1,
+            threads: 1,
+            plan: None,
+            batch: 0,
+            epochs_planned: 0,
+            status: Status::Running,
+            attempt: 1,
+            best_epoch: None,
+            best_val_accuracy: None,
+            best_val_loss: None,
+            final_val_accuracy: None,
+            final_val_loss: None,
+            train_accuracy: None,
+            train_loss: None,
+            test_accuracy: None,
+            test_loss: None,
+            seconds_total: 0.0,
+            seconds_train: 0.0,
+            examples_per_s: f64::NAN,
+            parameters: 0,
+            classes: None,
+            peak_rss_bytes: 0,
+            arena_bytes: 0,
+            split: Vec::new(),
+            split_fractions: TimeSplit::default(),
+            epochs: Vec::new(),
+            reasons: Vec::new(),
+            warnings: Vec::new(),
+            exactness: Exactness::Exact,
+            seed: 0,
+            started: 0,
+            machine: Machine::default(),
+        }
+    }
+}
+
+impl Summary {
+    /// Fills in what follows from the epochs and the time splits: best, final and training figures, fractions, training
+    /// seconds. The caller sets the rest.
+    ///
+    /// The best epoch is the one with the highest validation accuracy, then the lowest validation loss; without
+    /// validation there is none.
+    pub fn settle(&mut self) {
+        let best = self
+            .epochs
+            .iter()
+            .filter(|epoch| {
+                epoch.val_accuracy.is_some_and(|a| !a.is_nan()) || epoch.val_loss.is_some_and(|l| !l.is_nan())
+            })
+            .reduce(|best, epoch| if better(epoch, best) { epoch } else { best });
+        self.best_epoch = best.map(|epoch| epoch.epoch);
+        self.best_val_accuracy = best.and_then(|epoch| epoch.val_accuracy);
+        self.best_val_loss = best.and_then(|epoch| epoch.val_loss);
+        if let Some(last) = self.epochs.last() {
+            self.final_val_accuracy = last.val_accuracy;
+            self.final_val_loss = last.val_loss;
+            self.train_accuracy = Some(last.train_accuracy);
+            self.train_loss = Some(last.train_loss);
+            self.seconds_train = self.epochs.iter().map(|epoch| epoch.seconds).sum();
+        }
+        self.split_fractions = self.split.iter().copied().sum::<TimeSplit>().fractions();
+    }
+}
+
+fn better(a: &EpochRecord, b: &EpochRecord) -> bool {
+    let key = |epoch: &EpochRecord| {
+        let accuracy = epoch.val_accuracy.filter(|a| !a.is_nan()).unwrap_or(f64::NEG_INFINITY);
+        let loss = epoch.val_loss.filter(|l| !l.is_nan()).unwrap_or(f64::INFINITY);
+        (accuracy, -loss)
+    };
+    key(a).partial_cmp(&key(b)) == Some(std::cmp::Ordering::Greater)
+}
