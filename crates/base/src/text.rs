@@ -9,9 +9,7 @@ pub fn si(value: f64) -> String {
         x if x >= 1e4 => (value / 1e3, " k"),
         _ => (value, ""),
     };
-    let digits = if unit.is_empty() && v.fract() == 0.0 {
-        0
-    } else if v.abs() >= 100.0 {
+    let digits = if (unit.is_empty() && v.fract() == 0.0) || v.abs() >= 100.0 {
         0
     } else if v.abs() >= 10.0 {
         1

@@ -1,0 +1,273 @@
+//! From named layers to a checked graph.
+
+use crate::ops::{Activate, Add, Dense, Dropout, Flatten, Input, LossOp, Operator, ParamSpec};
+use paceline_base::op::{Activation, Init, Loss};
+use paceline_base::text::did_you_mean;
+use paceline_base::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Index of a node in [`Graph::nodes`]; nodes are in topological order.
+pub type NodeId = usize;
+
+/// A layer as a model file writes it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LayerSpec {
+    /// Unique name; made from the type if absent.
+    pub name: Option<String>,
+    /// `dense`, `relu`, `tanh`, `sigmoid`, `gelu`, `dropout`, `flatten`, `add`, `softmax-cross-entropy`, `mean-squared-error`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Names of the layers it reads; the layer before if absent. `input` is the data.
+    pub inputs: Option<Vec<String>>,
+    /// Output features of a dense layer.
+    pub units: Option<Units>,
+    /// Whether a dense layer has a bias (default true).
+    pub bias: Option<bool>,
+    /// Initial weights of a dense layer (default `glorot`).
+    pub init: Option<Init>,
+    /// Share of elements that dropout sets to zero.
+    pub rate: Option<f64>,
+    /// L2 penalty on this layer's weights; the model's if absent.
+    pub l2: Option<f64>,
+}
+
+/// A number of units, or `"classes"`: as many as the data has classes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Units {
+    /// So many.
+    Count(usize),
+    /// By name; only `classes`.
+    Named(String),
+}
+
+/// A parameter tensor of the whole model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Param {
+    /// Global name: `hidden1.weight`.
+    pub name: String,
+    /// Number in the model: its random stream.
+    pub id: u32,
+    /// Its declaration.
+    pub spec: ParamSpec,
+    /// L2 penalty.
+    pub l2: f64,
+}
+
+/// One operator in its place.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Unique name.
+    pub name: String,
+    /// What it computes.
+    pub op: Arc<dyn Operator>,
+    /// Whose outputs it reads.
+    pub inputs: Vec<NodeId>,
+    /// Shape of one sample's output.
+    pub shape: Vec<usize>,
+    /// Its parameters.
+    pub params: Vec<Param>,
+}
+
+/// A model: nodes in topological order, the input first, the loss last.
+#[derive(Clone, Debug)]
+pub struct Graph {
+    /// For people.
+    pub name: String,
+    /// The nodes.
+    pub nodes: Vec<Node>,
+    /// Classes of the data it is built for.
+    pub classes: usize,
+}
+
+const KINDS: [&str; 10] = [
+    "dense",
+    "relu",
+    "tanh",
+    "sigmoid",
+    "gelu",
+    "dropout",
+    "flatten",
+    "add",
+    "softmax-cross-entropy",
+    "mean-squared-error",
+];
+
+impl Graph {
+    /// Builds and checks a graph for data of this sample shape and number of classes. `l2` is the default penalty.
+    pub fn build(name: &str, layers: &[LayerSpec], input: &[usize], classes: usize, l2: f64) -> Result<Self> {
+        let mut graph = Graph { name: name.into(), nodes: Vec::new(), classes };
+        graph.nodes.push(Node {
+            name: "input".into(),
+            op: Arc::new(Input { shape: input.to_vec() }),
+            inputs: Vec::new(),
+            shape: input.to_vec(),
+            params: Vec::new(),
+        });
+        let mut params = 0;
+        for (index, layer) in layers.iter().enumerate() {
+            graph.push(index, layer, l2, &mut params)?;
+        }
+        graph.check()?;
+        Ok(graph)
+    }
+
+    fn push(&mut self, index: usize, layer: &LayerSpec, l2: f64, params: &mut u32) -> Result<()> {
+        let name = layer.name.clone().unwrap_or_else(|| format!("{}{}", layer.kind, index + 1));
+        let fail = |e: Error| e.context(format!("layer {name}"));
+        if name.is_empty() || name.contains(['.', '/', '[']) {
+            return Err(Error::user(format!(
+                "layer name {name:?} is empty or holds one of . / [ ; use letters, digits, - or _"
+            )));
+        }
+        if self.nodes.iter().any(|n| n.name == name) {
+            return Err(Error::user(format!("two layers are named {name}; give each its own name")));
+        }
+        let inputs = match &layer.inputs {
+            None => vec![self.nodes.len() - 1],
+            Some(names) => names.iter().map(|n| self.find(n).map_err(fail)).collect::<Result<_>>()?,
+        };
+        let op = self.operator(layer, inputs.len()).map_err(fail)?;
+        let shapes: Vec<&[usize]> = inputs.iter().map(|&i| &self.nodes[i].shape[..]).collect();
+        let shape = op.output(&shapes).map_err(fail)?;
+        let layer_l2 = layer.l2.unwrap_or(l2);
+        if !(layer_l2 >= 0.0 && layer_l2.is_finite()) {
+            return Err(fail(Error::user(format!("l2 is {layer_l2}; give a number of at least 0"))));
+        }
+        let params = op
+            .params(&shapes)
+            .into_iter()
+            .map(|spec| {
+                *params += 1;
+                let l2 = if spec.decays { layer_l2 } else { 0.0 };
+                Param { name: format!("{name}.{}", spec.name), id: *params - 1, spec, l2 }
+            })
+            .collect();
+        self.nodes.push(Node { name, op, inputs, shape, params });
+        Ok(())
+    }
+
+    fn find(&self, name: &str) -> Result<NodeId> {
+        self.nodes.iter().position(|n| n.name == name).ok_or_else(|| {
+            let hint = did_you_mean(name, self.nodes.iter().map(|n| &n.name[..]));
+            Error::user(format!("its input {name:?} is not a layer above it{hint}"))
+        })
+    }
+
+    fn operator(&self, layer: &LayerSpec, inputs: usize) -> Result<Arc<dyn Operator>> {
+        let kind = &layer.kind[..];
+        if !KINDS.contains(&kind) {
+            return Err(Error::user(format!(
+                "unknown type {kind:?}{}; types are {}",
+                did_you_mean(kind, KINDS),
+                KINDS.join(", ")
+            )));
+        }
+        if kind == "add" {
+            if inputs < 2 {
+                return Err(Error::user("add takes at least two inputs: inputs = [\"a\", \"b\"]"));
+            }
+        } else if inputs != 1 {
+            return Err(Error::user(format!("{kind} takes one input, but {inputs} are given")));
+        }
+        let belongs = |key: &str, given: bool, owner: &str| {
+            if given && kind != owner {
+                return Err(Error::user(format!("{key} belongs to {owner} layers, not to {kind}; remove it")));
+            }
+            Ok(())
+        };
+        belongs("units", layer.units.is_some(), "dense")?;
+        belongs("bias", layer.bias.is_some(), "dense")?;
+        belongs("init", layer.init.is_some(), "dense")?;
+        belongs("l2", layer.l2.is_some(), "dense")?;
+        belongs("rate", layer.rate.is_some(), "dropout")?;
+        Ok(match kind {
+            "dense" => {
+                let units = match &layer.units {
+                    Some(Units::Count(n)) if *n > 0 => *n,
+                    Some(Units::Count(_)) => return Err(Error::user("units is 0; give at least 1")),
+                    Some(Units::Named(n)) if n == "classes" => self.classes,
+                    Some(Units::Named(n)) => {
+                        return Err(Error::user(format!("units = {n:?} is neither a number nor \"classes\"")));
+                    }
+                    None => return Err(Error::user("a dense layer needs units = N, or units = \"classes\"")),
+                };
+                Arc::new(Dense { units, bias: layer.bias.unwrap_or(true), init: layer.init.unwrap_or(Init::Glorot) })
+            }
+            "relu" => Arc::new(Activate(Activation::Relu)),
+            "tanh" => Arc::new(Activate(Activation::Tanh)),
+            "sigmoid" => Arc::new(Activate(Activation::Sigmoid)),
+            "gelu" => Arc::new(Activate(Activation::Gelu)),
+            "dropout" => {
+                let rate = layer.rate.ok_or_else(|| Error::user("dropout needs rate = 0.5 or another share"))?;
+                if !(0.0..1.0).contains(&rate) {
+                    return Err(Error::user(format!(
+                        "dropout's rate is {rate}; give a share of at least 0 and below 1"
+                    )));
+                }
+                Arc::new(Dropout { rate })
+            }
+            "flatten" => Arc::new(Flatten),
+            "add" => Arc::new(Add { inputs }),
+            "softmax-cross-entropy" => Arc::new(LossOp { loss: Loss::SoftmaxCrossEntropy, classes: self.classes }),
+            "mean-squared-error" => Arc::new(LossOp { loss: Loss::MeanSquaredError, classes: self.classes }),
+            other => return Err(Error::internal(format!("layer type {other} has no operator"))),
+        })
+    }
+
+    fn check(&self) -> Result<()> {
+        let last = self.nodes.len() - 1;
+        if !self.nodes[last].op.is_loss() {
+            return Err(Error::user(format!(
+                "model {}: the last layer is {}, not a loss; end with type = \"softmax-cross-entropy\" or \"mean-squared-error\"",
+                self.name, self.nodes[last].name
+            )));
+        }
+        for (id, node) in self.nodes.iter().enumerate() {
+            if node.op.is_loss() && id != last {
+                return Err(Error::user(format!("model {}: the loss {} is not the last layer", self.name, node.name)));
+            }
+            if id != last && !self.nodes.iter().any(|n| n.inputs.contains(&id)) {
+                return Err(Error::user(format!(
+                    "model {}: nothing reads layer {}; remove it or name it in another layer's inputs",
+                    self.name, node.name
+                )));
+            }
+        }
+        if self.params().next().is_none() {
+            return Err(Error::user(format!("model {}: there is nothing to train; add a dense layer", self.name)));
+        }
+        Ok(())
+    }
+
+    /// All parameters, in node order.
+    pub fn params(&self) -> impl Iterator<Item = &Param> {
+        self.nodes.iter().flat_map(|n| &n.params)
+    }
+
+    /// Number of trainable values.
+    pub fn parameter_count(&self) -> usize {
+        self.params().map(|p| p.spec.shape.iter().product::<usize>()).sum()
+    }
+
+    /// Shapes of a node's inputs.
+    pub fn input_shapes(&self, id: NodeId) -> Vec<&[usize]> {
+        self.nodes[id].inputs.iter().map(|&i| &self.nodes[i].shape[..]).collect()
+    }
+
+    /// True if the node is the data seen with another shape: any rank can load any region of it.
+    pub fn is_data(&self, id: NodeId) -> bool {
+        id == 0 || (self.nodes[id].op.is_view() && self.is_data(self.nodes[id].inputs[0]))
+    }
+
+    /// True if some parameter lies at or before this node: then its gradient is wanted.
+    pub fn wants_gradient(&self, id: NodeId) -> bool {
+        !self.nodes[id].params.is_empty() || self.nodes[id].inputs.iter().any(|&i| self.wants_gradient(i))
+    }
+
+    /// What makes two models the same for a checkpoint: parameter names and shapes.
+    pub fn signature(&self) -> Vec<(String, Vec<usize>)> {
+        self.params().map(|p| (p.name.clone(), p.spec.shape.clone())).collect()
+    }
+}

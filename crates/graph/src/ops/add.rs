@@ -1,0 +1,59 @@
+//! The sum of branches.
+
+use super::{Launch, Local, Needs, Operator, Role, SplitDim, elementwise_dims, elementwise_needs};
+use paceline_base::kernel::Kernel;
+use paceline_base::region::Strided;
+use paceline_base::{Error, Result};
+use std::ops::Range;
+
+/// Adds inputs of equal shape.
+#[derive(Debug)]
+pub struct Add {
+    /// How many.
+    pub inputs: usize,
+}
+
+impl Operator for Add {
+    fn kind(&self) -> String {
+        "add".into()
+    }
+
+    fn output(&self, inputs: &[&[usize]]) -> Result<Vec<usize>> {
+        match inputs.iter().find(|s| **s != inputs[0]) {
+            None => Ok(inputs[0].to_vec()),
+            Some(other) => {
+                Err(Error::user(format!("add takes inputs of one shape, but gets {:?} and {other:?}", inputs[0])))
+            }
+        }
+    }
+
+    fn dims(&self, batch: usize, inputs: &[&[usize]]) -> Vec<SplitDim> {
+        elementwise_dims(batch, inputs[0])
+    }
+
+    fn needs(&self, part: &[Range<usize>], _: &[&[usize]]) -> Needs {
+        elementwise_needs(part, self.inputs)
+    }
+
+    fn forward(&self, local: &Local<'_>) -> Vec<Launch> {
+        let walk = Strided::contiguous(0, 0, local.needs.output.len());
+        (0..self.inputs)
+            .map(|i| Launch {
+                kernel: if i == 0 { Kernel::Copy(walk.clone()) } else { Kernel::Add(walk.clone()) },
+                args: vec![Role::Input(i), Role::Output],
+            })
+            .collect()
+    }
+
+    fn backward(&self, local: &Local<'_>) -> Vec<Launch> {
+        let walk = Strided::contiguous(0, 0, local.needs.output.len());
+        (0..self.inputs)
+            .filter(|&i| local.input_grads[i])
+            .map(|i| Launch { kernel: Kernel::Copy(walk.clone()), args: vec![Role::OutputGrad, Role::InputGrad(i)] })
+            .collect()
+    }
+
+    fn flops(&self, inputs: &[&[usize]]) -> f64 {
+        (self.inputs - 1) as f64 * inputs[0].iter().product::<usize>() as f64
+    }
+}
