@@ -244,3 +244,20 @@ pub struct Arena {
 
 /// Buffers begin at multiples of this many elements: a cache line of f32.
 pub const ALIGN: usize = 16;
+
+impl Kernel {
+    /// Positions in the argument list that are written (or read and written).
+    pub fn writes(&self) -> Vec<usize> {
+        match self {
+            Kernel::DenseForward { .. } | Kernel::DenseBackwardData { .. } | Kernel::ActivateBackward { .. } => vec![2],
+            Kernel::DenseBackwardWeights { .. } => vec![2, 3],
+            Kernel::DenseBackwardUpdate { bias, rule, .. } => {
+                (2..2 + (1 + rule.states().len()) * (1 + usize::from(*bias))).collect()
+            }
+            Kernel::Activate { .. } | Kernel::Dropout { .. } | Kernel::Copy(_) | Kernel::Add(_) => vec![1],
+            Kernel::Loss { .. } => vec![2, 3],
+            Kernel::Zero { .. } => vec![0],
+            Kernel::Update { rule, .. } => std::iter::once(0).chain(2..2 + rule.states().len()).collect(),
+        }
+    }
+}

@@ -1,1 +1,34 @@
-//! Plans, lowering to a schedule, the cost model and the simulator
+//! Plans, lowering to a schedule, and the simulator: *one schedule, two interpreters*.
+//!
+//! A model graph and a [`Plan`] (how each operator is split and where each part runs, and the [`Store`] that keeps
+//! the parameters equal) are lowered to one [`Schedule`]. The engine executes it; [`simulate`] costs the very same schedule. Nothing here does
+//! I/O or reads a clock.
+//!
+//! ```
+//! use paceline_graph::{presets, Graph};
+//! use paceline_plan::{lower, Batches, Plan};
+//! let graph = Graph::build("softmax", &presets::softmax(), &[28, 28], 10, 0.0)?;
+//! let plan = Plan::data_parallel(2);
+//! let batches = Batches { train: vec![100, 60], evaluate: vec![500] };
+//! let rule = paceline_base::optim::Rule::Sgd;
+//! let schedule = lower(&graph, &plan, &batches, rule, &[])?;
+//! assert_eq!(schedule.phases.len(), 3);
+//! println!("{}", paceline_plan::explain(&schedule, &graph, 0));
+//! # Ok::<(), paceline_base::Error>(())
+//! ```
+
+mod arena;
+mod explain;
+mod fuse;
+mod lower;
+mod plan;
+mod plan_file;
+mod schedule;
+mod simulate;
+
+pub use explain::explain;
+pub use lower::{Batches, lower};
+pub use plan::{OpPlan, Parts, Plan, Store, UpdateMode};
+pub use plan_file::{parse, to_toml};
+pub use schedule::{Bucket, BucketEntry, Buffer, Edge, Life, Phase, PhaseKind, Schedule, Size, Task, TaskId, TaskKind};
+pub use simulate::{Cluster, Prediction, simulate};

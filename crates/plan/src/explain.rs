@@ -1,0 +1,100 @@
+//! A schedule in words, for `paceline train --explain`.
+
+use crate::schedule::{PhaseKind, Schedule, Size, Task, TaskKind};
+use paceline_base::kernel::{BufferId, Call, Kernel};
+use paceline_base::text::bytes;
+use paceline_graph::Graph;
+use std::fmt::Write;
+
+/// The steps of one phase, a line each.
+pub fn explain(schedule: &Schedule, graph: &Graph, phase: usize) -> String {
+    let p = &schedule.phases[phase];
+    let what = match p.kind {
+        PhaseKind::Train => "training step",
+        PhaseKind::Evaluate => "evaluation step",
+    };
+    let mut out = format!("one {what} of {} samples on {} rank(s), in issue order\n", p.samples, schedule.ranks);
+    for (id, task) in p.tasks.iter().enumerate() {
+        let _ = writeln!(out, "{id:>4}  {}  {}{}", who(task), words(schedule, graph, task), waits(task));
+    }
+    for (rank, arena) in schedule.arenas.iter().enumerate() {
+        let _ = writeln!(out, "rank {rank} holds {} of f32 memory", bytes(arena.len as u64 * 4));
+    }
+    out
+}
+
+fn who(task: &Task) -> String {
+    match &task.kind {
+        TaskKind::Transfer { to, .. } => format!("rank {} → {to}", task.rank),
+        TaskKind::Collective { group, .. } => {
+            format!("ranks {}", group.iter().map(ToString::to_string).collect::<Vec<_>>().join(","))
+        }
+        _ => format!("rank {}    ", task.rank),
+    }
+}
+
+fn waits(task: &Task) -> String {
+    let list = |lag: usize| -> Vec<String> {
+        task.after.iter().filter(|e| e.lag == lag).map(|e| e.task.to_string()).collect()
+    };
+    let (now, before) = (list(0), list(1));
+    let mut out = String::new();
+    if !now.is_empty() {
+        let _ = write!(out, "  [after {}", now.join(", "));
+    }
+    if !before.is_empty() {
+        let _ =
+            write!(out, "{}after {} of the step before", if out.is_empty() { "  [" } else { "; " }, before.join(", "));
+    }
+    if !out.is_empty() {
+        out.push(']');
+    }
+    out
+}
+
+fn words(schedule: &Schedule, graph: &Graph, task: &Task) -> String {
+    let node = task.node.map(|n| graph.nodes[n].name.clone()).unwrap_or_default();
+    let name = |rank: usize, b: BufferId| schedule.buffers[rank][b.0 as usize].name.clone();
+    let (Size::Exact(len) | Size::UpTo { expected: len, .. }) = task.size;
+    let size = bytes(len as u64 * 4);
+    match &task.kind {
+        TaskKind::Begin { .. } => "begin: clear loss and counts".into(),
+        TaskKind::Load { rows, region, .. } => {
+            format!("load samples {}..{} {region} of the data ({size})", rows.start, rows.end)
+        }
+        TaskKind::LoadLabels { rows, .. } => format!("load labels {}..{}", rows.start, rows.end),
+        TaskKind::Transfer { source, .. } => format!("send {} ({size})", name(task.rank, *source)),
+        TaskKind::Collective { what, buffers, .. } => format!("{what} {} ({size})", name(task.rank, buffers[0])),
+        TaskKind::Update(call) => format!("update {} ({size})", name(task.rank, call.args[0])),
+        TaskKind::Compute(call) => kernel_words(&node, task.part, call),
+    }
+}
+
+fn kernel_words(node: &str, part: usize, call: &Call) -> String {
+    let dense = |d: &paceline_base::kernel::DenseDims| format!("{} samples, {}→{}", d.rows, d.inputs, d.outputs);
+    let text = match &call.kernel {
+        Kernel::DenseForward { dims, activation, .. } => {
+            let then = activation.map(|a| format!(" with {a}")).unwrap_or_default();
+            format!("forward{then} ({})", dense(dims))
+        }
+        Kernel::DenseBackwardData { dims, through } => {
+            let then = through.map(|a| format!(" through {a}")).unwrap_or_default();
+            format!("gradient of its input{then} ({})", dense(dims))
+        }
+        Kernel::DenseBackwardWeights { dims, .. } => format!("gradient of its weights ({})", dense(dims)),
+        Kernel::DenseBackwardUpdate { dims, .. } => {
+            format!("gradient of its weights and their update in one ({})", dense(dims))
+        }
+        Kernel::Activate { len, .. } => format!("forward ({len} elements)"),
+        Kernel::ActivateBackward { len, .. } => format!("backward ({len} elements)"),
+        Kernel::Dropout { region, .. } => format!("dropout on {region}"),
+        Kernel::Loss { rows, gradient, .. } => {
+            format!("loss{} of {rows} samples", if *gradient { " and its gradient" } else { "" })
+        }
+        Kernel::Copy(walk) => format!("copy {} elements", walk.len()),
+        Kernel::Add(walk) => format!("add {} elements", walk.len()),
+        Kernel::Zero { len } => format!("clear {len} elements"),
+        Kernel::Update { .. } => "update".into(),
+    };
+    format!("{node} part {part}: {text}")
+}

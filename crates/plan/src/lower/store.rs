@@ -1,0 +1,119 @@
+//! The parameter store: which rank holds which parameter region, in which bucket, and what happens to its gradient.
+
+use super::Buffers;
+use crate::plan::{Plan, UpdateMode};
+use crate::schedule::{Bucket, BucketEntry, Life};
+use paceline_base::Result;
+use paceline_base::kernel::{ALIGN, BufferId};
+use paceline_base::optim::Rule;
+use paceline_base::region::Region;
+use paceline_graph::{Graph, NodeId};
+use std::collections::{BTreeSet, HashMap};
+
+/// The buffers of one parameter region on one rank.
+#[derive(Clone, Debug)]
+pub struct Home {
+    /// Which bucket.
+    pub bucket: usize,
+    /// The values.
+    pub param: BufferId,
+    /// The gradient.
+    pub grad: BufferId,
+}
+
+/// Where every parameter region lives.
+pub struct Homes {
+    /// The buckets, in the order in which the backward pass completes them.
+    pub buckets: Vec<Bucket>,
+    by_region: HashMap<(NodeId, usize, Region, usize), Home>,
+}
+
+impl Homes {
+    /// Groups parameter regions by their holders and lays them into buckets, last layer first.
+    pub fn new(graph: &Graph, plan: &Plan, rule: Rule, buffers: &mut Buffers) -> Result<Self> {
+        let parts = plan.parts(graph, usize::MAX >> 16)?;
+        let mut buckets: Vec<Bucket> = Vec::new();
+        let mut keys: Vec<Vec<(NodeId, usize)>> = Vec::new();
+        for (id, node) in graph.nodes.iter().enumerate().rev() {
+            for (index, param) in node.params.iter().enumerate() {
+                let mut regions: Vec<(Region, BTreeSet<usize>)> = Vec::new();
+                for part in &parts.of[id] {
+                    let Some(region) = &part.needs.params[index] else { continue };
+                    match regions.iter_mut().find(|(r, _)| r == region) {
+                        Some((_, ranks)) => drop(ranks.insert(part.rank)),
+                        None => regions.push((region.clone(), BTreeSet::from([part.rank]))),
+                    }
+                }
+                for (region, ranks) in regions {
+                    let group: Vec<usize> = ranks.into_iter().collect();
+                    let room = |b: &Bucket| b.group == group && b.len + region.len() <= plan.store.bucket;
+                    // Only the newest bucket of a group is open: buckets complete in backward order.
+                    let open = buckets.iter().rposition(|b| b.group == group).filter(|&i| room(&buckets[i]));
+                    let bucket = open.unwrap_or_else(|| {
+                        let sharded = plan.store.update == UpdateMode::Sharded && group.len() > 1;
+                        buckets.push(Bucket {
+                            group: group.clone(),
+                            entries: Vec::new(),
+                            len: 0,
+                            sharded,
+                            params: Vec::new(),
+                            grads: Vec::new(),
+                            states: Vec::new(),
+                        });
+                        keys.push(Vec::new());
+                        buckets.len() - 1
+                    });
+                    let offset = buckets[bucket].len;
+                    buckets[bucket].len = (offset + region.len()).next_multiple_of(ALIGN);
+                    let name = param.name.clone();
+                    buckets[bucket].entries.push(BucketEntry {
+                        param: name,
+                        id: param.id,
+                        region,
+                        offset,
+                        l2: param.l2,
+                    });
+                    keys[bucket].push((id, index));
+                }
+            }
+        }
+        let mut by_region = HashMap::new();
+        for (number, bucket) in buckets.iter_mut().enumerate() {
+            for (member, &rank) in bucket.group.clone().iter().enumerate() {
+                let name = |what: &str| format!("{what} of bucket {number}");
+                let params = buffers.add(rank, name("parameters"), bucket.len, Life::Run);
+                let grads = buffers.add(rank, name("gradients"), bucket.len, Life::Run);
+                bucket.params.push(params);
+                bucket.grads.push(grads);
+                let state_len = bucket.state_range(member).len();
+                let states = rule.states().iter().map(|s| buffers.add(rank, name(s), state_len, Life::Run)).collect();
+                bucket.states.push(states);
+                for (entry, &(node, index)) in bucket.entries.iter().zip(&keys[number]) {
+                    let len = entry.region.len();
+                    let label = |what: &str| format!("{}{}{what}", entry.param, entry.region);
+                    let param = buffers.add(rank, label(""), len, Life::Within(params, entry.offset));
+                    let grad = buffers.add(rank, label(" gradient"), len, Life::Within(grads, entry.offset));
+                    by_region.insert((node, index, entry.region.clone(), rank), Home { bucket: number, param, grad });
+                }
+            }
+        }
+        Ok(Self { buckets, by_region })
+    }
+
+    /// Where a parameter region lives on one rank.
+    pub fn home(&self, node: NodeId, param: usize, region: &Region, rank: usize) -> &Home {
+        &self.by_region[&(node, param, region.clone(), rank)]
+    }
+
+    /// All homes of one node: (parameter, region, rank, home), in a fixed order.
+    pub fn of_node(&self, node: NodeId) -> Vec<(usize, &Region, usize, &Home)> {
+        let mut homes: Vec<_> = self
+            .by_region
+            .iter()
+            .filter(|(key, _)| key.0 == node)
+            .map(|((_, param, region, rank), home)| (*param, region, *rank, home))
+            .collect();
+        homes.sort_by(|a, b| (a.0, a.1, a.2).cmp(&(b.0, b.1, b.2)));
+        homes
+    }
+}

@@ -1,0 +1,195 @@
+//! Plans: how each operator is split, where its parts run, and how parameters are kept equal.
+
+use paceline_base::region::split_range;
+use paceline_base::text::did_you_mean;
+use paceline_base::{Error, Result};
+use paceline_graph::ops::Needs;
+use paceline_graph::{Graph, NodeId};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// How one operator is split.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OpPlan {
+    /// Degree per dimension name; 1 where absent.
+    #[serde(default)]
+    pub split: BTreeMap<String, usize>,
+    /// The rank of each part, parts in row-major order of the operator's dimensions; ranks 0, 1, … if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ranks: Option<Vec<usize>>,
+}
+
+/// Whether every rank updates all its parameters, or each a share that it then hands out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum UpdateMode {
+    /// All-reduce the gradients; every rank does the whole update.
+    Replicated,
+    /// Reduce-scatter the gradients; each rank updates its chunk; all-gather the parameters.
+    Sharded,
+}
+
+/// Where parameters live and how gradients reach them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Store {
+    /// Who updates what.
+    pub update: UpdateMode,
+    /// Gradients travel in buckets of about this many elements.
+    pub bucket: usize,
+}
+
+impl Default for Store {
+    /// 64 Ki elements: small enough that the first bucket leaves while the backward pass still runs.
+    fn default() -> Self {
+        Self { update: UpdateMode::Sharded, bucket: 1 << 16 }
+    }
+}
+
+/// A parallelisation of a model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Number of ranks.
+    pub ranks: usize,
+    /// Operators by name.
+    pub operators: BTreeMap<String, OpPlan>,
+    /// For operators that are not named: `None` splits samples over all ranks.
+    pub default: Option<OpPlan>,
+    /// How parameters are kept equal.
+    pub store: Store,
+}
+
+/// One part of an operator, placed.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// Where it runs.
+    pub rank: usize,
+    /// What it reads, holds and makes.
+    pub needs: Needs,
+}
+
+/// All parts of all operators, for one batch size.
+#[derive(Clone, Debug)]
+pub struct Parts {
+    /// By node, in part order. The input has none: it is loaded where it is wanted.
+    pub of: Vec<Vec<Part>>,
+}
+
+impl Plan {
+    /// Samples split over all ranks, parameters mirrored. One rank: no parallelism.
+    pub fn data_parallel(ranks: usize) -> Self {
+        Self { ranks, operators: BTreeMap::new(), default: None, store: Store::default() }
+    }
+
+    /// Checks the plan against a model: names, dimensions, degrees, ranks.
+    pub fn check(&self, graph: &Graph) -> Result<()> {
+        if self.ranks == 0 {
+            return Err(Error::user("plan: ranks is 0; give at least 1"));
+        }
+        for name in self.operators.keys() {
+            match graph.nodes.iter().position(|n| n.name == *name) {
+                Some(id) if graph.is_data(id) => {
+                    return Err(Error::user(format!(
+                        "plan: {name} is the data itself, which every rank loads where it is wanted; leave it out of the plan"
+                    )));
+                }
+                Some(_) => {}
+                None => {
+                    let hint = did_you_mean(name, graph.nodes.iter().map(|n| &n.name[..]));
+                    return Err(Error::user(format!("plan: model {} has no operator {name}{hint}", graph.name)));
+                }
+            }
+        }
+        self.parts(graph, usize::MAX >> 16).map(drop)
+    }
+
+    /// The parts of every operator for a batch of `samples`.
+    pub fn parts(&self, graph: &Graph, samples: usize) -> Result<Parts> {
+        let mut chosen: Vec<OpPlan> = Vec::new();
+        let mut of = Vec::new();
+        for (id, node) in graph.nodes.iter().enumerate() {
+            let plan = self.choose(graph, id, &chosen);
+            of.push(if graph.is_data(id) { Vec::new() } else { self.split(graph, id, &plan, samples)? });
+            debug_assert_eq!(chosen.len(), id, "{}", node.name);
+            chosen.push(plan);
+        }
+        Ok(Parts { of })
+    }
+
+    /// The plan of one operator: its own, or, for an element-wise one, that of the operator before it (so that nothing has to move), or
+    /// the default.
+    fn choose(&self, graph: &Graph, id: NodeId, before: &[OpPlan]) -> OpPlan {
+        let node = &graph.nodes[id];
+        if let Some(own) = self.operators.get(&node.name) {
+            return own.clone();
+        }
+        let shapes = graph.input_shapes(id);
+        if let [input] = node.inputs[..]
+            && !graph.is_data(input)
+            && node.params.is_empty()
+            && !node.op.is_loss()
+        {
+            let dims = node.op.dims(1, &shapes);
+            let previous = &before[input];
+            let whole = |(name, degree): (&String, &usize)| *degree == 1 || dims.iter().any(|d| d.name == name);
+            if previous.split.iter().all(whole) {
+                let mut plan = previous.clone();
+                plan.split.retain(|_, degree| *degree > 1);
+                return plan;
+            }
+        }
+        self.default
+            .clone()
+            .unwrap_or_else(|| OpPlan { split: BTreeMap::from([("sample".to_string(), self.ranks)]), ranks: None })
+    }
+
+    fn split(&self, graph: &Graph, id: NodeId, plan: &OpPlan, samples: usize) -> Result<Vec<Part>> {
+        let node = &graph.nodes[id];
+        let shapes = graph.input_shapes(id);
+        let dims = node.op.dims(samples, &shapes);
+        let fail = |text: String| Error::user(format!("plan: operator {}: {text}", node.name));
+        for (name, &degree) in &plan.split {
+            let Some(dim) = dims.iter().find(|d| d.name == name) else {
+                let names: Vec<_> = dims.iter().map(|d| d.name).collect();
+                let hint = did_you_mean(name, names.iter().copied());
+                return Err(fail(format!(
+                    "{} cannot be split along {name}{hint}; it can along {}",
+                    node.op.kind(),
+                    names.join(", ")
+                )));
+            };
+            if degree == 0 || (name != "sample" && degree > dim.extent) {
+                return Err(fail(format!("split.{name} is {degree}; give 1 to {}", dim.extent)));
+            }
+        }
+        let degrees: Vec<usize> = dims.iter().map(|d| plan.split.get(d.name).copied().unwrap_or(1)).collect();
+        let count: usize = degrees.iter().product();
+        let ranks = match &plan.ranks {
+            Some(ranks) if ranks.len() != count => {
+                return Err(fail(format!(
+                    "it is split into {count} parts, but ranks lists {}; give one rank for each part",
+                    ranks.len()
+                )));
+            }
+            Some(ranks) => ranks.clone(),
+            None => (0..count).collect(),
+        };
+        if let Some(&bad) = ranks.iter().find(|&&r| r >= self.ranks) {
+            return Err(fail(format!(
+                "a part is on rank {bad}, but the plan has {} ranks (0 to {}); raise ranks, split less, or list ranks",
+                self.ranks,
+                self.ranks - 1
+            )));
+        }
+        Ok((0..count)
+            .map(|part| {
+                let (mut rest, mut ranges) = (part, vec![0..0; dims.len()]);
+                for axis in (0..dims.len()).rev() {
+                    ranges[axis] = split_range(dims[axis].extent, degrees[axis], rest % degrees[axis]);
+                    rest /= degrees[axis];
+                }
+                Part { rank: ranks[part], needs: node.op.needs(&ranges, &shapes) }
+            })
+            .collect())
+    }
+}
