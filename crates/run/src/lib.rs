@@ -1,1 +1,3 @@
-//! Configuration, strategies by name, and whole runs: what users of the library call
+//! Configuration, strategies by name, and whole runs: what users of the library call.
+
+pub mod config;
