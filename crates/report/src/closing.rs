@@ -1,0 +1,180 @@
+//! What a run prints at its end.
+
+use std::path::Path;
+
+use paceline_base::text;
+use paceline_record::{Part, Status, Summary, TimeSplit};
+
+use crate::format;
+use crate::grid::{Column, plain, render};
+use crate::terminal::Style;
+use crate::verdict::of_summary;
+
+/// Characters of a bar.
+const BAR: usize = 24;
+/// Ranks that are shown one by one; beyond, the slowest and fastest are in the verdicts.
+const RANKS: usize = 16;
+
+/// The glyph of each part of a bar, which also stands in the title of its column.
+fn glyph(part: Part) -> char {
+    match part {
+        Part::Input => '▒',
+        Part::Compute => '█',
+        Part::Wait => '·',
+        Part::Transfer => '▚',
+        Part::Update => '▓',
+        Part::Checkpoint => '░',
+    }
+}
+
+/// The last words of a run: what it reached, how fast, where the time went, and what to make of it. `checkpoints` is where
+/// they are, if any were written.
+pub fn closing_table(summary: &Summary, checkpoints: Option<&Path>, style: Style) -> String {
+    let mut lines: Vec<(&str, String)> = Vec::new();
+    let head = match &summary.status {
+        Status::Done => "done".to_string(),
+        Status::Stopped => "stopped early".to_string(),
+        Status::Running => "not finished".to_string(),
+        Status::Failed { why } => format!("failed: {}", plain(why)),
+    };
+    if let Some(epoch) = summary.best_epoch {
+        let done = summary.epochs.last().map_or(summary.epochs_planned, |last| last.epoch);
+        lines.push(("best epoch", format!("{epoch} of {done}")));
+    }
+    push_result(&mut lines, "validation", summary.best_val_accuracy, summary.best_val_loss);
+    push_result(&mut lines, "test", summary.test_accuracy, summary.test_loss);
+    push_result(&mut lines, "training", summary.train_accuracy, summary.train_loss);
+    let all = if summary.seconds_total > summary.seconds_train {
+        format!(" ({} with evaluation and start)", text::duration(summary.seconds_total))
+    } else {
+        String::new()
+    };
+    lines.push(("training time", format!("{}{all}", text::duration(summary.seconds_train))));
+    lines.push(("throughput", format!("{} examples/s", format::rate(summary.examples_per_s))));
+    if summary.peak_rss_bytes > 0 {
+        lines.push(("peak memory", text::bytes(summary.peak_rss_bytes)));
+    }
+    if let Some(path) = checkpoints {
+        lines.push(("checkpoints", path.display().to_string()));
+    }
+
+    let mut out = format!("{}: {head}\n\n", plain(&summary.name));
+    for (label, value) in lines {
+        out.push_str(&format!("  {label:<14} {value}\n"));
+    }
+    if summary.split.iter().any(|split| split.total() > 0.0) {
+        out.push_str("\n  where the time went, percent\n\n");
+        out.push_str(&indent(&times(summary, style)));
+    }
+    let verdicts = of_summary(summary);
+    if !verdicts.is_empty() {
+        out.push('\n');
+    }
+    for verdict in verdicts {
+        out.push_str(&indent(&wrap(&verdict.to_string(), style.width.saturating_sub(2))));
+    }
+    for warning in &summary.warnings {
+        out.push_str(&indent(&wrap(&format!("note: {}", plain(warning)), style.width.saturating_sub(2))));
+    }
+    out
+}
+
+fn push_result(lines: &mut Vec<(&str, String)>, label: &'static str, accuracy: Option<f64>, loss: Option<f64>) {
+    let parts: Vec<String> = [
+        accuracy.filter(|a| !a.is_nan()).map(|a| format!("accuracy {}", format::percent(a))),
+        loss.map(|l| format!("loss {}", format::loss(l))),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if !parts.is_empty() {
+        lines.push((label, parts.join(", ")));
+    }
+}
+
+fn times(summary: &Summary, style: Style) -> String {
+    let mut splits: Vec<(String, TimeSplit)> = Vec::new();
+    if summary.split.len() > 1 {
+        splits
+            .extend(summary.split.iter().take(RANKS).enumerate().map(|(rank, split)| (format!("rank {rank}"), *split)));
+        if summary.split.len() > RANKS {
+            splits.push((format!("all {} ranks", summary.split.len()), summary.split.iter().copied().sum()));
+        }
+    } else {
+        splits.extend(summary.split.iter().map(|split| ("all".to_string(), *split)));
+    }
+    let mut columns = Vec::new();
+    if summary.split.len() > 1 {
+        columns.push(Column::left("", splits.iter().map(|(name, _)| name.clone())));
+    }
+    columns.push(Column::left("", splits.iter().map(|(_, split)| bar(&split.fractions()))));
+    for part in Part::ALL {
+        let title = format!("{} {}", glyph(part), part.name());
+        columns.push(Column::right(&title, splits.iter().map(|(_, split)| format::share(split.fractions().get(part)))));
+    }
+    render(&columns, style.width.saturating_sub(2), style.bold)
+}
+
+/// A bar of fixed length; the glyphs are shared out so that they always fill it.
+fn bar(fractions: &TimeSplit) -> String {
+    let mut out = String::new();
+    let (mut sum, mut drawn) = (0.0, 0);
+    for part in Part::ALL {
+        sum += fractions.get(part);
+        let until = (sum * BAR as f64).round() as usize;
+        out.extend(std::iter::repeat_n(glyph(part), until.saturating_sub(drawn)));
+        drawn = until.max(drawn);
+    }
+    out
+}
+
+fn indent(text: &str) -> String {
+    text.lines().map(|line| if line.is_empty() { "\n".into() } else { format!("  {line}\n") }).collect()
+}
+
+/// Breaks a sentence between words; following lines are set in.
+fn wrap(text: &str, width: usize) -> String {
+    let mut out = String::new();
+    let mut length = 0;
+    for word in text.split_whitespace() {
+        let size = word.chars().count();
+        if length > 0 && length + 1 + size > width {
+            out.push_str("\n  ");
+            length = 2;
+        } else if length > 0 {
+            out.push(' ');
+            length += 1;
+        }
+        out.push_str(word);
+        length += size;
+    }
+    out.push('\n');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_are_always_full() {
+        for compute in 0..=10 {
+            let rest = f64::from(10 - compute) / 5.0;
+            let split = TimeSplit {
+                compute: f64::from(compute),
+                input: rest,
+                wait: rest,
+                transfer: rest,
+                update: rest,
+                checkpoint: rest,
+            };
+            assert_eq!(bar(&split.fractions()).chars().count(), BAR);
+        }
+        assert_eq!(bar(&TimeSplit::default()), "");
+    }
+
+    #[test]
+    fn sentences_break_between_words() {
+        assert_eq!(wrap("one two three", 8), "one two\n  three\n");
+    }
+}

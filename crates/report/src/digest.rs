@@ -1,0 +1,103 @@
+//! One summary per run, whatever the run left behind.
+//!
+//! A run that was killed has no summary, or one that is older than its records. The records are the truth: what they say
+//! in addition is taken from them.
+
+use std::collections::BTreeMap;
+
+use paceline_record::{RunData, Summary, TimeSplit};
+
+/// The run's summary, completed from its records; made from them alone if there is none.
+pub fn digest(run: &RunData) -> Summary {
+    let mut summary = run.summary.clone().unwrap_or_else(|| Summary { name: run.name.clone(), ..Summary::default() });
+    if summary.name.is_empty() {
+        summary.name = run.name.clone();
+    }
+    summary.attempt = summary.attempt.max(run.attempt);
+    let told = run.summary.is_some();
+    if summary.split.is_empty() {
+        summary.split = splits_by_rank(run);
+        summary.replicas = summary.replicas.max(summary.split.len());
+    }
+    let behind = run.epochs.len() > summary.epochs.len();
+    if behind {
+        summary.epochs = run.epochs.clone();
+    }
+    if !told || behind {
+        summary.settle();
+    } else if summary.split_fractions.total() <= 0.0 {
+        summary.split_fractions = summary.split.iter().copied().sum::<TimeSplit>().fractions();
+    }
+    if summary.batch == 0 {
+        summary.batch = run.steps.last().map_or(0, |step| step.batch);
+    }
+    if !summary.examples_per_s.is_finite() {
+        summary.examples_per_s = throughput(run, summary.seconds_train);
+    }
+    if summary.seconds_train <= 0.0 {
+        summary.seconds_train = summary.split.iter().map(TimeSplit::total).fold(0.0, f64::max);
+    }
+    if summary.seconds_total <= 0.0 {
+        let evaluation: f64 = summary.epochs.iter().map(|epoch| epoch.eval_seconds).sum();
+        summary.seconds_total = summary.seconds_train + evaluation;
+    }
+    summary
+}
+
+fn splits_by_rank(run: &RunData) -> Vec<TimeSplit> {
+    let mut ranks: BTreeMap<u32, TimeSplit> = BTreeMap::new();
+    for step in &run.steps {
+        *ranks.entry(step.rank).or_default() += step.split;
+    }
+    ranks.into_values().collect()
+}
+
+/// Mean throughput over the epochs, weighted by their time; else over the steps.
+fn throughput(run: &RunData, seconds: f64) -> f64 {
+    let known = run.epochs.iter().filter(|epoch| epoch.examples_per_s.is_finite() && epoch.seconds > 0.0);
+    let (samples, time) = known.fold((0.0, 0.0), |(n, t), e| (n + e.examples_per_s * e.seconds, t + e.seconds));
+    if time > 0.0 {
+        return samples / time;
+    }
+    let samples: u64 = run.steps.iter().map(|step| step.samples).sum();
+    let time =
+        if seconds > 0.0 { seconds } else { splits_by_rank(run).iter().map(TimeSplit::total).fold(0.0, f64::max) };
+    if samples > 0 && time > 0.0 { samples as f64 / time } else { f64::NAN }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use paceline_record::{EpochRecord, StepRecord};
+
+    #[test]
+    fn a_killed_run_is_told_from_its_records() {
+        let step = |step, rank, compute| StepRecord {
+            step,
+            rank,
+            samples: 8,
+            batch: 16,
+            split: TimeSplit { compute, wait: 1.0, ..TimeSplit::default() },
+            ..StepRecord::default()
+        };
+        let run = RunData {
+            name: "killed".into(),
+            steps: vec![step(0, 0, 1.0), step(0, 1, 3.0), step(1, 0, 1.0), step(1, 1, 3.0)],
+            attempt: 2,
+            ..RunData::default()
+        };
+        let summary = digest(&run);
+        assert_eq!((summary.name.as_str(), summary.replicas, summary.batch, summary.attempt), ("killed", 2, 16, 2));
+        assert_eq!(summary.split[1].compute, 6.0);
+        assert_eq!((summary.seconds_train, summary.examples_per_s), (8.0, 4.0));
+    }
+
+    #[test]
+    fn epochs_after_the_last_summary_count() {
+        let epoch = |epoch, val| EpochRecord { epoch, val_accuracy: Some(val), seconds: 2.0, ..EpochRecord::default() };
+        let old = Summary { epochs: vec![epoch(1, 0.5)], best_epoch: Some(1), ..Summary::default() };
+        let run = RunData { summary: Some(old), epochs: vec![epoch(1, 0.5), epoch(2, 0.6)], ..RunData::default() };
+        let summary = digest(&run);
+        assert_eq!((summary.best_epoch, summary.best_val_accuracy, summary.seconds_train), (Some(2), Some(0.6), 4.0));
+    }
+}

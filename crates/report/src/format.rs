@@ -1,0 +1,128 @@
+//! Numbers as people write them. What needs a unit is in `paceline_base::text`; here are the figures of tables.
+
+/// The sign for "not known".
+pub(crate) const NONE: &str = "–";
+
+/// `0.88431` → `"88.4 %"`.
+pub(crate) fn percent(value: f64) -> String {
+    if value.is_finite() { format!("{:.1} %", value * 100.0) } else { NONE.into() }
+}
+
+/// An accuracy in percent without the sign, for columns that have it in their title.
+pub(crate) fn accuracy(value: Option<f64>) -> String {
+    value.filter(|v| v.is_finite()).map_or_else(|| NONE.into(), |v| format!("{:.2}", v * 100.0))
+}
+
+/// A share of the time: whole percent, and something always shows as something.
+pub(crate) fn share(value: f64) -> String {
+    let percent = value * 100.0;
+    match percent {
+        p if !p.is_finite() => NONE.into(),
+        p if p <= 0.0 => "0".into(),
+        p if p < 0.95 => "<1".into(),
+        p => format!("{p:.0}"),
+    }
+}
+
+/// A loss, to four figures; what is not finite is said, since it is the news.
+pub(crate) fn loss(value: f64) -> String {
+    match value.abs() {
+        _ if value.is_nan() => "NaN".into(),
+        _ if value.is_infinite() => if value > 0.0 { "∞" } else { "-∞" }.into(),
+        0.0 => "0".into(),
+        x if !(1e-3..1e5).contains(&x) => format!("{value:.2e}"),
+        x if x < 1.0 => format!("{value:.4}"),
+        x if x < 100.0 => format!("{value:.3}"),
+        _ => format!("{value:.1}"),
+    }
+}
+
+/// An optional loss.
+pub(crate) fn maybe_loss(value: Option<f64>) -> String {
+    value.map_or_else(|| NONE.into(), loss)
+}
+
+/// Seconds as a plain number, for a column whose title has the unit.
+pub(crate) fn seconds(value: f64) -> String {
+    match value {
+        v if !v.is_finite() => NONE.into(),
+        v if v >= 1000.0 => count(v.round() as u64),
+        v if v >= 100.0 => format!("{v:.0}"),
+        v if v >= 10.0 => format!("{v:.1}"),
+        v => format!("{v:.2}"),
+    }
+}
+
+/// A throughput.
+pub(crate) fn rate(value: f64) -> String {
+    match value {
+        v if !v.is_finite() || v < 0.0 => NONE.into(),
+        v if v >= 1e7 => paceline_base::text::si(v),
+        v if v >= 100.0 => count(v.round() as u64),
+        v => format!("{v:.1}"),
+    }
+}
+
+/// `60000` → `"60,000"`.
+pub(crate) fn count(value: u64) -> String {
+    let digits = value.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// Unix seconds as `2026-03-14 15:09 UTC`.
+pub(crate) fn date(unix: u64) -> String {
+    let (days, of_day) = (unix / 86_400, unix % 86_400);
+    // Howard Hinnant's civil_from_days: eras of 400 years that begin on the first of March.
+    let z = days + 719_468;
+    let era = z / 146_097;
+    let day_of_era = z % 146_097;
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02} {:02}:{:02} UTC", of_day / 3600, of_day % 3600 / 60)
+}
+
+/// "a", "a and b", "a, b and c".
+pub(crate) fn list(items: &[String]) -> String {
+    match items {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures() {
+        assert_eq!(
+            [loss(0.33012), loss(2.51258), loss(123.45), loss(1e-7), loss(f64::NAN)].join(" "),
+            "0.3301 2.513 123.5 1.00e-7 NaN"
+        );
+        assert_eq!([seconds(1.234), seconds(12.34), seconds(261.4), seconds(5241.0)].join(" "), "1.23 12.3 261 5,241");
+        assert_eq!([rate(42.34), rate(60_000.4), rate(f64::NAN)].join(" "), "42.3 60,000 –");
+        assert_eq!([share(0.0), share(0.005), share(0.256)].join(" "), "0 <1 26");
+        assert_eq!(accuracy(Some(0.66111)), "66.11");
+        assert_eq!((count(7), count(1_234_567)), ("7".into(), "1,234,567".into()));
+        assert_eq!(list(&["a".into(), "b".into(), "c".into()]), "a, b and c");
+    }
+
+    #[test]
+    fn dates() {
+        assert_eq!(date(0), "1970-01-01 00:00 UTC");
+        assert_eq!(date(951_782_400), "2000-02-29 00:00 UTC");
+        assert_eq!(date(1_773_500_940), "2026-03-14 15:09 UTC");
+    }
+}

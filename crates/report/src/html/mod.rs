@@ -1,0 +1,118 @@
+//! One self-contained page: no network, no external script, readable in ten years.
+//!
+//! The page's own content policy forbids loading anything, so that this is enforced and not only promised. All text of
+//! runs passes through [`escape::Esc`].
+
+mod chart;
+mod curves;
+mod escape;
+mod scale;
+mod table;
+mod times;
+mod words;
+
+use std::fmt::Write;
+use std::path::Path;
+
+use paceline_base::Result;
+use paceline_record::{RunData, StepRecord, Summary, atomic};
+
+use crate::compare::compare_summaries;
+use crate::{digest, format};
+use escape::Esc;
+
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+
+/// The page for these runs.
+pub fn html(runs: &[RunData]) -> String {
+    let summaries: Vec<Summary> = runs.iter().map(digest).collect();
+    let steps: Vec<&[StepRecord]> = runs.iter().map(|run| run.steps.as_slice()).collect();
+    let comparison = compare_summaries(&summaries);
+    let title = match &summaries[..] {
+        [only] => only.name.clone(),
+        many => format!("{} runs compared", many.len()),
+    };
+    let mut out = format!(
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>{0} – Paceline</title>\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><meta name=\"color-scheme\" content=\"light dark\">\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\">\
+         <link rel=\"icon\" href=\"data:,\"><style>{STYLE}</style></head><body><header><div class=\"brand\">{LOGO}Paceline</div><h1>{0}</h1>\
+         <p class=\"muted\">{1}</p></header><main>",
+        Esc(&title),
+        Esc(subtitle(&summaries))
+    );
+    if runs.is_empty() {
+        out.push_str("<p class=\"card empty\">no runs were given</p></main></body></html>");
+        return out;
+    }
+    out.push_str(&words::tiles(&summaries, &comparison));
+    section(&mut out, if runs.len() == 1 { "Result" } else { "Comparison" }, &table::table(&comparison));
+    section(&mut out, "Findings", &words::findings(&summaries, &comparison));
+    let mut charts = legend(&summaries);
+    charts.push_str("<div class=\"charts\">");
+    curves::charts(&summaries, &steps).iter().for_each(|chart| charts.push_str(&chart.svg()));
+    charts.push_str("</div>");
+    section(&mut out, "Curves", &charts);
+    section(&mut out, "Where the time went", &times::section(&summaries));
+    let details: String = runs
+        .iter()
+        .zip(&summaries)
+        .enumerate()
+        .map(|(i, (run, summary))| words::run(i, run, summary, runs.len() == 1))
+        .collect();
+    section(&mut out, if runs.len() == 1 { "The run" } else { "The runs" }, &details);
+    write!(out, "</main><script>{SCRIPT}</script></body></html>").unwrap();
+    out
+}
+
+/// Writes the page for these runs to `path`, at once or not at all.
+pub fn write_html(path: &Path, runs: &[RunData]) -> Result<()> {
+    atomic::write(path, html(runs).as_bytes())
+}
+
+/// Three riders in a line.
+const LOGO: &str =
+    "<svg viewBox=\"0 0 34 16\" aria-hidden=\"true\"><path d=\"M2 2l6 6-6 6M13 2l6 6-6 6M24 2l6 6-6 6\"/></svg>";
+
+fn section(out: &mut String, title: &str, content: &str) {
+    write!(out, "<section><h2>{title}</h2>{content}</section>").unwrap();
+}
+
+fn subtitle(summaries: &[Summary]) -> String {
+    let mut parts = Vec::new();
+    if let [only] = summaries {
+        parts.extend([only.model.clone(), only.data.clone(), only.strategy.clone()]);
+    }
+    if let Some(started) = summaries.iter().map(|s| s.started).filter(|&t| t > 0).max() {
+        parts.push(format::date(started));
+    }
+    if let Some(first) = summaries.first()
+        && summaries.iter().all(|s| s.machine == first.machine)
+    {
+        parts.push(first.machine.cpu.clone());
+    }
+    parts.retain(|part| !part.is_empty());
+    parts.join(" · ")
+}
+
+/// One legend for all charts: a colour per run, which can be switched off, and what dashed and solid mean.
+fn legend(summaries: &[Summary]) -> String {
+    let mut out = String::from("<ul class=\"legend\">");
+    if summaries.len() > 1 {
+        for (run, summary) in summaries.iter().enumerate() {
+            write!(
+                out,
+                "<li><button data-run=\"{run}\" aria-pressed=\"true\" title=\"show or hide\"><span class=\"key r{}\"></span>{}</button></li>",
+                run % chart::COLOURS,
+                Esc(&summary.name)
+            )
+            .unwrap();
+        }
+    }
+    out.push_str(
+        "<li class=\"how\"><svg viewBox=\"0 0 28 8\"><path d=\"M0 4h28\"/></svg>validation</li>\
+         <li class=\"how\"><svg viewBox=\"0 0 28 8\"><path d=\"M0 4h28\" stroke-dasharray=\"5 4\"/></svg>training</li></ul>",
+    );
+    out
+}

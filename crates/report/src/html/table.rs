@@ -1,0 +1,119 @@
+//! The comparison as a table that sorts when its titles are clicked.
+
+use std::fmt::Write;
+
+use super::chart::COLOURS;
+use super::escape::Esc;
+use super::times::bar;
+use crate::compare::{Comparison, Row, Wins};
+use crate::format;
+use crate::terminal::{epochs, speed_up};
+
+struct Column {
+    title: &'static str,
+    number: bool,
+    /// What is shown, and what is sorted by (empty sorts last).
+    cell: fn(&Row) -> (String, String),
+    best: Vec<bool>,
+}
+
+/// The table, with what all runs share said above it.
+pub(crate) fn table(comparison: &Comparison) -> String {
+    let rows = &comparison.rows;
+    let best = |wins, value: fn(&Row) -> Option<f64>| comparison.best(wins, value);
+    let fastest = if comparison.same_epochs() { best(Wins::Smallest, |row| Some(row.seconds)) } else { vec![] };
+    let word = |title, cell: fn(&Row) -> (String, String)| Column { title, number: false, cell, best: vec![] };
+    let figure = |title, cell: fn(&Row) -> (String, String), best| Column { title, number: true, cell, best };
+    let mut columns = vec![
+        word("model", |row| same(&row.model)),
+        word("data", |row| same(&row.data)),
+        word("strategy", |row| same(&row.strategy)),
+        word("status", |row| same(row.status.name())),
+        figure("batch", |row| (format::count(row.batch), row.batch.to_string()), vec![]),
+        figure("epochs", |row| (epochs(row), row.epochs.to_string()), vec![]),
+        figure("time,\u{a0}s", |row| (format::seconds(row.seconds), key(Some(row.seconds))), fastest),
+        figure(
+            "examples/s",
+            |row| (format::rate(row.examples_per_s), key(Some(row.examples_per_s))),
+            best(Wins::Largest, |row| Some(row.examples_per_s)),
+        ),
+        figure("speed-up", |row| (speed_up(row), key(row.speed_up)), best(Wins::Largest, |row| row.speed_up)),
+        figure(
+            "best epoch",
+            |row| {
+                (row.best_epoch.map_or(format::NONE.into(), |e| e.to_string()), key(row.best_epoch.map(|e| e as f64)))
+            },
+            vec![],
+        ),
+        figure(
+            "validation,\u{a0}%",
+            |row| (format::accuracy(row.val_accuracy), key(row.val_accuracy)),
+            best(Wins::Largest, |row| row.val_accuracy),
+        ),
+        figure(
+            "validation loss",
+            |row| (format::maybe_loss(row.val_loss), key(row.val_loss)),
+            best(Wins::Smallest, |row| row.val_loss),
+        ),
+        figure(
+            "test,\u{a0}%",
+            |row| (format::accuracy(row.test_accuracy), key(row.test_accuracy)),
+            best(Wins::Largest, |row| row.test_accuracy),
+        ),
+    ];
+    // What is the same everywhere is said once; columns without any value say nothing.
+    let mut shared = Vec::new();
+    columns.retain(|column| {
+        let texts: Vec<String> = rows.iter().map(|row| (column.cell)(row).0).collect();
+        if column.number {
+            return texts.iter().any(|text| text != format::NONE) && !(rows.len() == 1 && column.title == "speed-up");
+        }
+        let equal = texts.iter().all(|text| *text == texts[0]);
+        if equal && !texts[0].is_empty() && texts[0] != "done" {
+            shared.push(format!("{} <b>{}</b>", column.title, Esc(&texts[0])));
+        }
+        !equal
+    });
+
+    let mut out = String::new();
+    if !shared.is_empty() {
+        let who = if rows.len() > 1 { "All runs" } else { "The run" };
+        write!(out, "<p class=\"shared\">{who}: {}.</p>", shared.join(", ")).unwrap();
+    }
+    out.push_str("<div class=\"card scroll\"><table class=\"sortable\"><thead><tr><th><button>run</button></th>");
+    for column in &columns {
+        let class = if column.number { " class=\"n\"" } else { "" };
+        write!(out, "<th{class}><button>{}</button></th>", column.title).unwrap();
+    }
+    out.push_str("<th class=\"where\">where the time went</th></tr></thead><tbody>");
+    for (i, row) in rows.iter().enumerate() {
+        write!(
+            out,
+            "<tr><th scope=\"row\" title=\"{name}\" data-v=\"{name}\"><span class=\"key r{}\"></span>{name}</th>",
+            i % COLOURS,
+            name = Esc(&row.name)
+        )
+        .unwrap();
+        for column in &columns {
+            let (text, sort) = (column.cell)(row);
+            let best = column.best.get(i).copied().unwrap_or(false);
+            let class = match (column.number, best) {
+                (true, true) => " class=\"n best\"",
+                (true, false) => " class=\"n\"",
+                _ => "",
+            };
+            write!(out, "<td{class} data-v=\"{}\">{}</td>", Esc(sort), Esc(text)).unwrap();
+        }
+        write!(out, "<td class=\"where\">{}</td></tr>", bar(&row.fractions, false)).unwrap();
+    }
+    out.push_str("</tbody></table></div>");
+    out
+}
+
+fn same(text: &str) -> (String, String) {
+    (text.to_string(), text.to_string())
+}
+
+fn key(value: Option<f64>) -> String {
+    value.filter(|v| v.is_finite()).map_or(String::new(), |v| v.to_string())
+}

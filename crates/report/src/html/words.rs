@@ -1,0 +1,202 @@
+//! The page in words: the headline figures, the findings, and all about each run.
+
+use std::fmt::Write;
+
+use paceline_base::text;
+use paceline_record::{RunData, Status, Summary};
+
+use super::chart::COLOURS;
+use super::escape::Esc;
+use crate::compare::{Comparison, Row};
+use crate::format;
+use crate::verdict::{Verdict, of_summary, time};
+
+/// A few large figures: of the run, or of the best among the runs.
+pub(crate) fn tiles(summaries: &[Summary], comparison: &Comparison) -> String {
+    let mut tiles: Vec<(String, String, String)> = Vec::new();
+    let mut tile = |label: &str, value: String, note: String| {
+        if value != format::NONE {
+            tiles.push((label.into(), value, note));
+        }
+    };
+    match summaries {
+        [] => return String::new(),
+        [only] => {
+            let best = only.best_epoch.map_or(String::new(), |epoch| format!("epoch {epoch}"));
+            tile(
+                "validation accuracy",
+                only.best_val_accuracy.map_or(format::NONE.into(), format::percent),
+                best.clone(),
+            );
+            tile("validation loss", format::maybe_loss(only.best_val_loss), best);
+            tile("test accuracy", only.test_accuracy.map_or(format::NONE.into(), format::percent), String::new());
+            if only.best_val_accuracy.is_none() {
+                tile(
+                    "training accuracy",
+                    only.train_accuracy.map_or(format::NONE.into(), format::percent),
+                    String::new(),
+                );
+            }
+            tile("training time", text::duration(only.seconds_train), format!("{} epochs", only.epochs.len()));
+            tile("examples per second", format::rate(only.examples_per_s), format!("batch {}", only.batch));
+        }
+        _ => {
+            let mut winner = |label: &str, value: fn(&Row) -> Option<f64>, largest: bool, show: fn(f64) -> String| {
+                let found =
+                    comparison.rows.iter().filter_map(|row| value(row).filter(|v| v.is_finite()).map(|v| (v, row)));
+                let best = found.reduce(|a, b| if (b.0 > a.0) == largest && b.0 != a.0 { b } else { a });
+                if let Some((value, row)) = best {
+                    tile(label, show(value), row.name.clone());
+                }
+            };
+            winner("best validation accuracy", |row| row.val_accuracy, true, format::percent);
+            winner("lowest validation loss", |row| row.val_loss, false, format::loss);
+            winner("best test accuracy", |row| row.test_accuracy, true, format::percent);
+            if comparison.same_epochs() {
+                winner("shortest training", |row| Some(row.seconds).filter(|&s| s > 0.0), false, text::duration);
+            }
+            winner("most examples per second", |row| Some(row.examples_per_s), true, format::rate);
+        }
+    }
+    let mut out = String::from("<div class=\"tiles\">");
+    for (label, value, note) in tiles {
+        write!(
+            out,
+            "<div class=\"card tile\"><div class=\"label\">{}</div><div class=\"value\">{}</div><div class=\"note\">{}</div></div>",
+            Esc(label),
+            Esc(value),
+            Esc(note)
+        )
+        .unwrap();
+    }
+    out.push_str("</div>");
+    out
+}
+
+/// The verdicts on each run and on what more replicas gained.
+pub(crate) fn findings(summaries: &[Summary], comparison: &Comparison) -> String {
+    let scaling = time::scaling(comparison);
+    let mut out = String::from("<div class=\"findings\">");
+    for (run, summary) in summaries.iter().enumerate() {
+        let mut verdicts = of_summary(summary);
+        verdicts.extend(scaling.iter().filter(|(row, _)| *row == run).map(|(_, verdict)| verdict.clone()));
+        verdicts.sort_by_key(|verdict| std::cmp::Reverse(verdict.level));
+        write!(
+            out,
+            "<div class=\"card finding\"><h3><span class=\"key r{}\"></span>{}</h3>",
+            run % COLOURS,
+            Esc(&summary.name)
+        )
+        .unwrap();
+        if let Status::Failed { why } = &summary.status {
+            write!(out, "<p><span class=\"badge warning\">failed</span> {}</p>", Esc(why)).unwrap();
+        }
+        if verdicts.is_empty() {
+            out.push_str("<p class=\"muted\">nothing stands out</p>");
+        }
+        verdicts.iter().for_each(|verdict| push_verdict(&mut out, verdict));
+        out.push_str("</div>");
+    }
+    out.push_str("</div>");
+    out
+}
+
+fn push_verdict(out: &mut String, verdict: &Verdict) {
+    write!(
+        out,
+        "<p><span class=\"badge {}\">{}</span> {}.",
+        verdict.level.name(),
+        Esc(&verdict.title),
+        Esc(capital(&verdict.reason))
+    )
+    .unwrap();
+    if !verdict.advice.is_empty() {
+        write!(out, " <span class=\"muted\">{}.</span>", Esc(capital(&verdict.advice))).unwrap();
+    }
+    out.push_str("</p>");
+}
+
+/// As a sentence.
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    let text: String = chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect());
+    // A line must not begin with a percent sign.
+    text.replace(" %", "\u{a0}%")
+}
+
+/// All about one run, folded away.
+pub(crate) fn run(number: usize, run: &RunData, summary: &Summary, open: bool) -> String {
+    let mut out = format!(
+        "<details class=\"card run\"{}><summary><span class=\"key r{}\"></span>{} <span class=\"muted\">{}</span></summary><dl>",
+        if open { " open" } else { "" },
+        number % COLOURS,
+        Esc(&summary.name),
+        Esc(summary.status.name())
+    );
+    for (label, value) in facts(run, summary) {
+        if !value.is_empty() {
+            write!(out, "<dt>{}</dt><dd>{}</dd>", Esc(label), Esc(value)).unwrap();
+        }
+    }
+    out.push_str("</dl>");
+    push_list(&mut out, "Decisions", &summary.reasons);
+    push_list(&mut out, "Warnings", &summary.warnings);
+    push_list(&mut out, "Notes", &run.notes);
+    if !run.config.is_empty() {
+        let config = toml::to_string_pretty(&run.config).unwrap_or_else(|_| run.config.to_string());
+        write!(
+            out,
+            "<details class=\"config\"><summary>Configuration</summary><pre>{}</pre></details>",
+            Esc(config.trim_end())
+        )
+        .unwrap();
+    }
+    out.push_str("</details>");
+    out
+}
+
+fn facts(run: &RunData, summary: &Summary) -> Vec<(&'static str, String)> {
+    let known = |value: u64, text: String| if value > 0 { text } else { String::new() };
+    let machine = &summary.machine;
+    let parts = [
+        machine.cpu.clone(),
+        known(machine.cores as u64, format!("{} cores", machine.cores)),
+        known(machine.memory_bytes, text::bytes(machine.memory_bytes)),
+        machine.os.clone(),
+    ];
+    let machine = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ");
+    vec![
+        ("model", summary.model.clone()),
+        ("parameters", known(summary.parameters, format::count(summary.parameters))),
+        ("data", summary.data.clone()),
+        ("strategy", summary.strategy.clone()),
+        ("exactness", summary.exactness.name().into()),
+        (
+            "replicas",
+            format!(
+                "{} with {} thread{} each",
+                summary.replicas,
+                summary.threads,
+                if summary.threads == 1 { "" } else { "s" }
+            ),
+        ),
+        ("plan", summary.plan.clone().unwrap_or_default()),
+        ("seed", summary.seed.to_string()),
+        ("attempts", known(u64::from(summary.attempt.saturating_sub(1)), summary.attempt.to_string())),
+        ("total time", known(u64::from(summary.seconds_total > 0.0), text::duration(summary.seconds_total))),
+        ("peak memory", known(summary.peak_rss_bytes, text::bytes(summary.peak_rss_bytes))),
+        ("arena per rank", known(summary.arena_bytes, text::bytes(summary.arena_bytes))),
+        ("started", known(summary.started, format::date(summary.started))),
+        ("machine", machine),
+        ("folder", run.path.display().to_string()),
+    ]
+}
+
+fn push_list(out: &mut String, title: &str, items: &[String]) {
+    if items.is_empty() {
+        return;
+    }
+    write!(out, "<h4>{title}</h4><ul>").unwrap();
+    items.iter().for_each(|item| write!(out, "<li>{}</li>", Esc(item)).unwrap());
+    out.push_str("</ul>");
+}

@@ -1,0 +1,112 @@
+//! The comparison on a terminal.
+//!
+//! What is the same in all runs is said once above the table, which leaves room for what differs.
+
+use paceline_record::Part;
+
+use crate::compare::{Comparison, Row, Wins};
+use crate::format;
+use crate::grid::{Column, plain, render};
+
+/// How text is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    /// Mark the best values in bold (ANSI escapes); only for terminals.
+    pub bold: bool,
+    /// Columns to fit into, if the content allows it.
+    pub width: usize,
+}
+
+impl Default for Style {
+    fn default() -> Self {
+        Self { bold: false, width: 100 }
+    }
+}
+
+/// The comparison as two aligned tables: results, and where the time went.
+pub fn comparison_table(comparison: &Comparison, style: Style) -> String {
+    let rows = &comparison.rows;
+    if rows.is_empty() {
+        return "no runs to compare\n".into();
+    }
+    let mut shared = Vec::new();
+    let mut columns = vec![Column::left("run", rows.iter().map(|row| row.name.clone())).shrinking(8)];
+    for (title, text) in [
+        ("model", (|row: &Row| row.model.clone()) as fn(&Row) -> String),
+        ("data", |row| row.data.clone()),
+        ("strategy", |row| row.strategy.clone()),
+        ("status", |row| row.status.name().into()),
+    ] {
+        let cells: Vec<String> = rows.iter().map(text).collect();
+        if cells.iter().all(|cell| *cell == cells[0]) {
+            if !cells[0].is_empty() && cells[0] != "done" {
+                shared.push(format!("{title} {}", plain(&cells[0])));
+            }
+        } else {
+            columns.push(Column::left(title, cells).shrinking(if title == "status" { 7 } else { 8 }));
+        }
+    }
+    columns.extend(figures(comparison));
+    let mut out = String::new();
+    if !shared.is_empty() {
+        out.push_str(&format!("{} {}\n\n", if rows.len() > 1 { "all runs:" } else { "run:" }, shared.join(", ")));
+    }
+    out.push_str(&render(&columns, style.width, style.bold));
+    out.push_str("\nwhere the time went, percent\n\n");
+    out.push_str(&render(&times(comparison), style.width, style.bold));
+    out
+}
+
+fn figures(comparison: &Comparison) -> Vec<Column> {
+    let rows = &comparison.rows;
+    let texts = |text: fn(&Row) -> String| rows.iter().map(text).collect::<Vec<_>>();
+    let best = |wins, value: fn(&Row) -> Option<f64>| comparison.best(wins, value);
+    let fastest = if comparison.same_epochs() { best(Wins::Smallest, |row| Some(row.seconds)) } else { vec![] };
+    let mut columns = vec![
+        Column::right("batch", texts(|row| row.batch.to_string())),
+        Column::right("epochs", texts(epochs)),
+        Column::right("time s", texts(|row| format::seconds(row.seconds))).marking(&fastest),
+        Column::right("ex/s", texts(|row| format::rate(row.examples_per_s)))
+            .marking(&best(Wins::Largest, |row| Some(row.examples_per_s))),
+    ];
+    if rows.len() > 1 {
+        columns.push(Column::right("speed-up", texts(speed_up)).marking(&best(Wins::Largest, |row| row.speed_up)));
+    }
+    columns.extend([
+        Column::right("best", texts(|row| row.best_epoch.map_or(format::NONE.into(), |epoch| epoch.to_string()))),
+        Column::right("val %", texts(|row| format::accuracy(row.val_accuracy)))
+            .marking(&best(Wins::Largest, |row| row.val_accuracy)),
+        Column::right("val loss", texts(|row| format::maybe_loss(row.val_loss)))
+            .marking(&best(Wins::Smallest, |row| row.val_loss)),
+    ]);
+    if rows.iter().any(|row| row.test_accuracy.is_some()) {
+        columns.push(
+            Column::right("test %", texts(|row| format::accuracy(row.test_accuracy)))
+                .marking(&best(Wins::Largest, |row| row.test_accuracy)),
+        );
+    }
+    columns
+}
+
+fn times(comparison: &Comparison) -> Vec<Column> {
+    let rows = &comparison.rows;
+    let mut columns = vec![Column::left("run", rows.iter().map(|row| row.name.clone())).shrinking(8)];
+    for part in Part::ALL {
+        columns.push(Column::right(part.name(), rows.iter().map(|row| format::share(row.fractions.get(part)))));
+    }
+    columns
+}
+
+/// Epochs done, of those planned where these differ.
+pub(crate) fn epochs(row: &Row) -> String {
+    if row.epochs_planned > row.epochs {
+        format!("{}/{}", row.epochs, row.epochs_planned)
+    } else {
+        row.epochs.to_string()
+    }
+}
+
+/// `2.5×`.
+pub(crate) fn speed_up(row: &Row) -> String {
+    row.speed_up.map_or(format::NONE.into(), |ratio| format!("{ratio:.2}×"))
+}
