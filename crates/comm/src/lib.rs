@@ -1,61 +1,41 @@
 //! How ranks meet: messages between two, collectives among many, and nothing about what the numbers mean.
 //!
-//! Every rank issues the same operations in the same global order (their sequence numbers say so), which is why nothing
-//! can deadlock. Sums run in rank order, so that every rank gets the same bits.
+//! A rank holds one [`Comm`]. It *starts* an operation, which returns at once with a [`Ticket`] and keeps the buffer on
+//! loan; computes; and *waits* for the ticket, which brings the buffer back. Every rank issues the same operations in
+//! the same global order (their sequence numbers say so, and are checked), which is why nothing can deadlock. Sums run
+//! in rank order, so that every rank gets the same bits.
+//!
+//! [`threads`](fn@threads) makes ranks that are threads of this process:
+//!
+//! ```
+//! use paceline_comm::{Collective, Comm, host, threads};
+//!
+//! # fn main() -> paceline_base::Result<()> {
+//! // Three ranks average their gradients. Each adds up a third of them and hands its sum to the others.
+//! let ranks: Vec<_> = threads(3)
+//!     .into_iter()
+//!     .map(|mut comm| {
+//!         std::thread::spawn(move || -> paceline_base::Result<Vec<f32>> {
+//!             let all = comm.group(&[0, 1, 2])?;
+//!             let gradients = host::stage(&[comm.rank() as f32, 1.0]);
+//!             let ticket = comm.start(Collective::AllReduce, all, 0, gradients)?;
+//!             // … the backward pass of the layer before runs here …
+//!             let sum = comm.wait(ticket)?;
+//!             Ok(host::values::<f32>(&sum).to_vec())
+//!         })
+//!     })
+//!     .collect();
+//! for rank in ranks {
+//!     assert_eq!(rank.join().unwrap()?, [0.0 + 1.0 + 2.0, 3.0]);
+//! }
+//! # Ok(())
+//! # }
+//! ```
 
-use paceline_base::Result;
-pub use paceline_base::collective::{Collective, chunk};
-use paceline_kernels::Staging;
-use std::time::Duration;
+mod comm;
+pub mod host;
+pub mod threads;
 
-/// A set of ranks that was announced with [`Comm::group`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct GroupId(pub u32);
-
-/// An operation under way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Ticket(pub u32);
-
-/// What this rank moved, and how long that took, since it was made.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// `received[r]`: bytes that came from rank `r`.
-    pub received: Vec<u64>,
-    /// Time inside `wait` in which a peer was not there yet: waiting is not computing.
-    pub waiting: Duration,
-    /// Time inside any call in which bytes were moved or summed.
-    pub moving: Duration,
-}
-
-/// How one rank reaches the others.
-pub trait Comm: Send {
-    /// This rank.
-    fn rank(&self) -> usize;
-
-    /// Number of ranks.
-    fn size(&self) -> usize;
-
-    /// Announces a group; all its members must announce the same groups in the same order. Ranks ascend.
-    fn group(&mut self, ranks: &[usize]) -> Result<GroupId>;
-
-    /// Starts to send; the buffer is on loan until [`wait`](Comm::wait).
-    fn send(&mut self, to: usize, seq: u64, data: Staging) -> Result<Ticket>;
-
-    /// Starts to receive into a buffer of the same size.
-    fn receive(&mut self, from: usize, seq: u64, data: Staging) -> Result<Ticket>;
-
-    /// Starts a collective in place.
-    fn start(&mut self, what: Collective, group: GroupId, seq: u64, data: Staging) -> Result<Ticket>;
-
-    /// Moves pending operations on, without waiting. Called between kernels.
-    fn progress(&mut self) -> Result<()>;
-
-    /// Returns the buffer when the operation is complete. An error names the rank that is missing or failed.
-    fn wait(&mut self, ticket: Ticket) -> Result<Staging>;
-
-    /// What was moved so far.
-    fn counters(&self) -> &Counters;
-
-    /// Tells all others that this rank gives up, so that they fail instead of waiting.
-    fn abort(&mut self, why: &str);
-}
+pub use comm::{Comm, Counters, GroupId, Ticket};
+pub use paceline_base::collective::{Collective, chunk, elements_moved};
+pub use threads::{Threads, single, threads};

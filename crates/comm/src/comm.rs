@@ -1,0 +1,58 @@
+//! The `Comm` trait: what the engine may ask of whatever connects the ranks.
+
+use crate::Collective;
+use paceline_base::Result;
+use paceline_kernels::Staging;
+use std::time::Duration;
+
+/// A set of ranks that was announced with [`Comm::group`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GroupId(pub u32);
+
+/// An operation under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ticket(pub u32);
+
+/// What this rank moved, and how long that took, since it was made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// `received[r]`: bytes that came from rank `r`.
+    pub received: Vec<u64>,
+    /// Time inside `wait` in which a peer was not there yet: waiting is not computing.
+    pub waiting: Duration,
+    /// Time inside any call in which bytes were moved or summed.
+    pub moving: Duration,
+}
+
+/// How one rank reaches the others.
+pub trait Comm: Send {
+    /// This rank.
+    fn rank(&self) -> usize;
+
+    /// Number of ranks.
+    fn size(&self) -> usize;
+
+    /// Announces a group; all its members must announce the same groups in the same order. Ranks ascend.
+    fn group(&mut self, ranks: &[usize]) -> Result<GroupId>;
+
+    /// Starts to send; the buffer is on loan until [`wait`](Comm::wait).
+    fn send(&mut self, to: usize, seq: u64, data: Staging) -> Result<Ticket>;
+
+    /// Starts to receive into a buffer of the same size.
+    fn receive(&mut self, from: usize, seq: u64, data: Staging) -> Result<Ticket>;
+
+    /// Starts a collective in place.
+    fn start(&mut self, what: Collective, group: GroupId, seq: u64, data: Staging) -> Result<Ticket>;
+
+    /// Moves pending operations on, without waiting. Called between kernels.
+    fn progress(&mut self) -> Result<()>;
+
+    /// Returns the buffer when the operation is complete. An error names the rank that is missing or failed.
+    fn wait(&mut self, ticket: Ticket) -> Result<Staging>;
+
+    /// What was moved so far.
+    fn counters(&self) -> &Counters;
+
+    /// Tells all others that this rank gives up, so that they fail instead of waiting.
+    fn abort(&mut self, why: &str);
+}

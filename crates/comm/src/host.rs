@@ -1,0 +1,60 @@
+//! Staging that belongs to no device: for a few scalars (a loss, a sample count), for examples and for tests.
+//!
+//! ```
+//! use paceline_comm::host;
+//! let loan = host::stage(&[1.5f64, 2.5]);
+//! assert_eq!(host::values::<f64>(&loan), [1.5, 2.5]);
+//! ```
+
+use paceline_base::units::DType;
+use paceline_kernels::Staging;
+use std::cell::UnsafeCell;
+use std::ops::Add;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// A number that [`DType`] knows.
+pub trait Element: Copy + Default + Send + Sync + Add<Output = Self> + sealed::Sealed + 'static {
+    /// Its name as data.
+    const DTYPE: DType;
+}
+
+impl Element for f32 {
+    const DTYPE: DType = DType::F32;
+}
+
+impl Element for f64 {
+    const DTYPE: DType = DType::F64;
+}
+
+mod sealed {
+    /// Only `f32` and `f64`: transports read their bytes as numbers.
+    pub trait Sealed {}
+    impl Sealed for f32 {}
+    impl Sealed for f64 {}
+}
+
+/// Memory that is reached only through the one `Staging` made from it.
+struct Memory<T>(Box<[UnsafeCell<T>]>);
+
+// SAFETY: nothing reads or writes the cells through a shared `Memory`; it only keeps them alive.
+unsafe impl<T: Send> Sync for Memory<T> {}
+
+/// Copies `values` into new memory and lends it.
+pub fn stage<T: Element>(values: &[T]) -> Staging {
+    let memory = Arc::new(Memory(values.iter().map(|&v| UnsafeCell::new(v)).collect()));
+    let data = NonNull::from(&*memory.0).cast::<u8>();
+    // SAFETY: the cells are initialised, aligned for T (whose DType this is), may be written through a shared pointer, live as
+    // long as `memory`, and nobody else has a way to them.
+    unsafe { Staging::new(data, size_of_val(values), T::DTYPE, memory) }
+}
+
+/// The numbers in a staging.
+///
+/// # Panics
+/// If they are of another type.
+pub fn values<T: Element>(staging: &Staging) -> &[T] {
+    assert_eq!(staging.dtype(), T::DTYPE, "numbers of another type");
+    // SAFETY: a staging is initialised and aligned for its dtype, which is T's; the borrow keeps it on loan.
+    unsafe { std::slice::from_raw_parts(staging.bytes().as_ptr().cast(), staging.len()) }
+}

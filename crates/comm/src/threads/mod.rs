@@ -1,0 +1,279 @@
+//! Ranks that are threads of one process: rendezvous over shared memory, without copies in between.
+//!
+//! A sender posts where its buffer is and the receiver copies straight out of it; in a collective every member works on its
+//! chunk of everybody's buffer. Buffers on loan lie in the hub that the ranks share, so they outlive a rank that fails.
+//!
+//! Nothing is allocated after [`group`](Comm::group), as long as no more operations are outstanding than ever before. `start`,
+//! `send` and `receive` never wait: when the ring of a group (64) or of a pair of ranks (16) is full, operations queue up at
+//! this rank. After any failure all calls of all ranks fail, naming the rank and the reason of the first.
+
+mod hub;
+mod meter;
+mod op;
+mod rest;
+mod slot;
+mod sum;
+mod table;
+
+use crate::{Collective, Comm, Counters, GroupId, Ticket};
+use hub::Hub;
+use meter::Meter;
+use op::{Joined, Kind, Op, Stage};
+use paceline_base::{Error, Result};
+use paceline_kernels::Staging;
+use rest::{Patience, Rest};
+use std::sync::Arc;
+use std::time::Duration;
+use table::Table;
+
+/// How long [`Comm::wait`] waits for a peer unless [`Threads::set_timeout`] says otherwise.
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// The ranks `0..size` of one process. Each is to be moved to its thread.
+///
+/// # Panics
+/// If `size` is 0.
+pub fn threads(size: usize) -> Vec<Threads> {
+    assert!(size > 0, "at least one rank");
+    let hub = Arc::new(Hub::new(size));
+    (0..size).map(|rank| Threads::new(rank, Arc::clone(&hub))).collect()
+}
+
+/// The only rank of a run on one worker: every collective leaves its buffer as it is.
+pub fn single() -> Threads {
+    Threads::new(0, Arc::new(Hub::new(1)))
+}
+
+/// One rank of [`threads`](fn@threads).
+pub struct Threads {
+    rank: usize,
+    hub: Arc<Hub>,
+    groups: Vec<Joined>,
+    /// Messages sent to and received from each rank.
+    sent: Vec<u64>,
+    received: Vec<u64>,
+    ops: Table,
+    meter: Meter,
+    patience: Patience,
+    timeout: Duration,
+}
+
+impl Threads {
+    fn new(rank: usize, hub: Arc<Hub>) -> Self {
+        let (size, patience) = (hub.size, Patience::new(hub.crowded));
+        Self {
+            rank,
+            hub,
+            groups: Vec::new(),
+            sent: vec![0; size],
+            received: vec![0; size],
+            ops: Table::new(),
+            meter: Meter::new(size),
+            patience,
+            timeout: DEFAULT_TIMEOUT,
+        }
+    }
+
+    /// How long [`wait`](Comm::wait) may pass without any news before it fails, naming the ranks that are missing and how far they came.
+    pub fn set_timeout(&mut self, timeout: Duration) {
+        self.timeout = timeout;
+    }
+
+    fn begin(&mut self, kind: Kind, number: u64, seq: u64, data: Staging) -> Result<Ticket> {
+        self.hub.reach(self.rank, seq);
+        let op = Op { kind, stage: Stage::Queued, number, seq, data: Some(data) };
+        let (index, ticket) = self.ops.add(op)?;
+        self.advance(index)?;
+        self.meter.leave();
+        Ok(ticket)
+    }
+
+    fn check_rank(&self, peer: usize) -> Result<()> {
+        if peer < self.hub.size {
+            return Ok(());
+        }
+        let (rank, size) = (self.rank, self.hub.size);
+        Err(Error::internal(format!("rank {rank} addresses rank {peer}, but there are only {size} ranks")))
+    }
+
+    fn advance(&mut self, index: usize) -> Result<()> {
+        let Self { rank, hub, groups, ops, meter, .. } = self;
+        ops.one(index, |op| op.advance(*rank, hub, groups, meter))
+    }
+
+    /// Moves all pending operations on, in the order of their issue; true if there was any news.
+    fn advance_all(&mut self) -> Result<bool> {
+        let Self { rank, hub, groups, ops, meter, .. } = self;
+        ops.each_pending(|op| op.advance(*rank, hub, groups, meter))
+    }
+
+    fn complete(&mut self, index: usize) -> Result<()> {
+        self.patience.renew();
+        loop {
+            self.hub.check()?;
+            if self.advance_all()? {
+                self.patience.renew();
+            }
+            if self.ops.is_complete(index) {
+                return Ok(());
+            }
+            self.meter.idle();
+            match self.patience.next() {
+                Rest::Spin => std::hint::spin_loop(),
+                Rest::Yield => {
+                    let idle = self.patience.idle();
+                    self.check_peers(index, idle)?;
+                    std::thread::yield_now();
+                }
+                Rest::Sleep => {
+                    let idle = self.patience.idle();
+                    self.hub.dormitory.lie_down(self.rank);
+                    let last_look = self.last_look(index, idle);
+                    if let Ok(false) = last_look {
+                        self.hub.dormitory.sleep(self.rank, self.timeout.saturating_sub(idle));
+                    }
+                    self.hub.dormitory.rise(self.rank);
+                    if last_look? {
+                        self.patience.renew();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether there is news after all, before going to sleep.
+    fn last_look(&mut self, index: usize, idle: Duration) -> Result<bool> {
+        self.hub.check()?;
+        self.check_peers(index, idle)?;
+        self.advance_all()
+    }
+
+    /// Fails if the operation can never complete, or did not for too long.
+    fn check_peers(&self, index: usize, idle: Duration) -> Result<()> {
+        let op = self.ops.get(index);
+        if let Some(gone) = op.deserter(self.rank, &self.hub, &self.groups) {
+            let came = self.hub.reached(gone);
+            self.hub.fail(gone, &format!("it left ({came}) while rank {} waits for {op}", self.rank));
+            return self.hub.check();
+        }
+        if idle < self.timeout {
+            return Ok(());
+        }
+        let missing = op.missing(self.rank, &self.hub, &self.groups);
+        let name = |&(rank, begun): &(usize, bool)| {
+            let begun = if begun { "begun, not finished; " } else { "" };
+            format!("rank {rank} ({begun}{})", self.hub.reached(rank))
+        };
+        let names: Vec<_> = missing.iter().map(name).collect();
+        let message = format!(
+            "rank {} waited {:.1} s for {op}; missing: {}; find out what holds it up, or allow a longer timeout",
+            self.rank,
+            idle.as_secs_f64(),
+            names.join(", "),
+        );
+        self.hub.fail(self.rank, &message);
+        Err(Error::failure(message))
+    }
+}
+
+impl Comm for Threads {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn size(&self) -> usize {
+        self.hub.size
+    }
+
+    fn group(&mut self, ranks: &[usize]) -> Result<GroupId> {
+        ranks.iter().try_for_each(|&peer| self.check_rank(peer))?;
+        if !ranks.is_sorted_by(|a, b| a < b) {
+            return Err(Error::internal(format!("the ranks of a group must ascend: {ranks:?}")));
+        }
+        let Some(index) = ranks.iter().position(|&r| r == self.rank) else {
+            return Err(Error::internal(format!("rank {} announces group {ranks:?}, but is not in it", self.rank)));
+        };
+        let nth = self.groups.iter().filter(|g| *g.group.ranks == *ranks).count();
+        self.groups.push(Joined { group: self.hub.group(ranks, nth), index, started: 0 });
+        Ok(GroupId(self.groups.len() as u32 - 1))
+    }
+
+    fn send(&mut self, to: usize, seq: u64, data: Staging) -> Result<Ticket> {
+        self.hub.check()?;
+        self.check_rank(to)?;
+        let number = self.sent[to];
+        self.sent[to] += 1;
+        self.begin(Kind::Send { to }, number, seq, data)
+    }
+
+    fn receive(&mut self, from: usize, seq: u64, data: Staging) -> Result<Ticket> {
+        self.hub.check()?;
+        self.check_rank(from)?;
+        let number = self.received[from];
+        self.received[from] += 1;
+        self.begin(Kind::Receive { from }, number, seq, data)
+    }
+
+    fn start(&mut self, what: Collective, group: GroupId, seq: u64, data: Staging) -> Result<Ticket> {
+        self.hub.check()?;
+        let rank = self.rank;
+        let Some(joined) = self.groups.get_mut(group.0 as usize) else {
+            return Err(Error::internal(format!(
+                "rank {rank} starts the {what} of seq {seq} in a group it never announced"
+            )));
+        };
+        let number = joined.started;
+        joined.started += 1;
+        self.begin(Kind::Collective { what, group: group.0 as usize }, number, seq, data)
+    }
+
+    fn progress(&mut self) -> Result<()> {
+        if self.ops.has_pending() {
+            self.hub.check()?;
+            self.advance_all()?;
+            self.meter.leave();
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self, ticket: Ticket) -> Result<Staging> {
+        let index = self.ops.find(ticket)?;
+        if !self.ops.is_complete(index) {
+            self.hub.check()?;
+            self.advance(index)?;
+            if !self.ops.is_complete(index) {
+                let completed = self.complete(index);
+                self.meter.leave();
+                completed?;
+            }
+            self.meter.leave();
+        }
+        Ok(self.ops.remove(index))
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.meter.counters
+    }
+
+    fn abort(&mut self, why: &str) {
+        self.hub.fail(self.rank, why);
+    }
+}
+
+impl Drop for Threads {
+    /// Others must not wait for a rank that is gone: whoever leaves in the middle of something fails the run.
+    fn drop(&mut self) {
+        if self.hub.has_failed() {
+            return;
+        }
+        if std::thread::panicking() {
+            return self.hub.fail(self.rank, "it panicked");
+        }
+        // An error fails the hub itself.
+        let _ = self.advance_all();
+        match self.ops.first_pending() {
+            Some(op) => self.hub.fail(self.rank, &format!("it left before {op} was complete")),
+            None => self.hub.leave(self.rank),
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! One operation of one rank, and how it moves on without ever waiting.
+//!
+//! A message: the sender posts; the receiver copies out of the sender's buffer and says so; both are complete.
+//!
+//! A collective among `p` members, where member `i` alone touches chunk `i` of *any* buffer, so that there is nothing to lock:
+//!
+//! 1. Each member posts its buffer. One with an empty chunk is finished with that (but member 0 always looks at the posts).
+//! 2. When all have posted, each checks that all mean the same operation, works on its chunk of all buffers, and is finished.
+//! 3. When all are finished, the operation is complete, and each takes its buffer back.
+
+use super::hub::{Group, Hub, LANE, RING};
+use super::meter::Meter;
+use super::slot::Post;
+use super::sum;
+use crate::host::Element;
+use crate::{Collective, chunk, elements_moved};
+use paceline_base::Result;
+use paceline_base::units::DType;
+use paceline_kernels::Staging;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A group as one member sees it.
+pub(super) struct Joined {
+    pub group: Arc<Group>,
+    /// Which member this rank is.
+    pub index: usize,
+    /// How many collectives it has started here.
+    pub started: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Send { to: usize },
+    Receive { from: usize },
+    Collective { what: Collective, group: usize },
+}
+
+/// How far an operation came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Not posted: its slot still serves an earlier operation. The buffer is here.
+    Queued,
+    /// The buffer is in the slot.
+    Posted,
+    /// This member's part is finished.
+    Finished,
+    /// Nobody else touches the buffer, which is here again.
+    Complete,
+}
+
+/// See the module's text.
+pub(super) struct Op {
+    pub kind: Kind,
+    pub stage: Stage,
+    /// Its number in its lane or group.
+    pub number: u64,
+    pub seq: u64,
+    pub data: Option<Staging>,
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            Kind::Send { to } => write!(f, "the message to rank {to}")?,
+            Kind::Receive { from } => write!(f, "the message from rank {from}")?,
+            Kind::Collective { what, .. } => write!(f, "the {what}")?,
+        }
+        write!(f, " of seq {}", self.seq)
+    }
+}
+
+impl Op {
+    /// Moves on as far as it can; true if that was any further.
+    pub fn advance(&mut self, rank: usize, hub: &Hub, joined: &[Joined], meter: &mut Meter) -> Result<bool> {
+        let before = self.stage;
+        match self.kind {
+            Kind::Send { to } => self.advance_send(rank, to, hub),
+            Kind::Receive { from } => self.advance_receive(rank, from, hub, meter)?,
+            Kind::Collective { what, group } => self.advance_collective(what, &joined[group], hub, meter)?,
+        }
+        Ok(self.stage != before)
+    }
+
+    fn loan(&mut self) -> Staging {
+        self.data.take().expect("a queued operation holds its buffer")
+    }
+
+    fn advance_send(&mut self, rank: usize, to: usize, hub: &Hub) {
+        let slot = hub.lane(rank, to, self.number);
+        // SAFETY: the sender owns the slots of its lanes.
+        if self.stage == Stage::Queued && unsafe { slot.is_free(self.number, LANE) } {
+            let data = self.loan();
+            let post = Post::new(&data, self.seq, None);
+            // SAFETY: the slot is ours and free.
+            unsafe { slot.post(self.number, post, data, false) };
+            self.stage = Stage::Posted;
+            hub.dormitory.wake(&[to], || true);
+        }
+        if self.stage == Stage::Posted && slot.is_finished(self.number) {
+            // SAFETY: the receiver, the only other user of the buffer, has copied it.
+            self.data = Some(unsafe { slot.take() });
+            self.stage = Stage::Complete;
+        }
+    }
+
+    fn advance_receive(&mut self, rank: usize, from: usize, hub: &Hub, meter: &mut Meter) -> Result<()> {
+        let slot = hub.lane(from, rank, self.number);
+        if self.stage == Stage::Complete || !slot.is_posted(self.number) {
+            return Ok(());
+        }
+        // SAFETY: posted, and not finished before the end of this function.
+        let theirs = unsafe { slot.read() };
+        let data = self.data.as_mut().expect("a receiver keeps its buffer");
+        if let Some(difference) = theirs.disagreement(from, &Post::new(data, self.seq, None), rank) {
+            return Err(hub.mismatch(rank, &format!("message from rank {from} to rank {rank}: {difference}")));
+        }
+        if theirs.bytes > 0 {
+            // SAFETY: the sender's loan lies in the slot until `finish`, and is exclusive of ours; nobody writes to it.
+            let source = unsafe { std::slice::from_raw_parts(theirs.data.as_ptr(), theirs.bytes) };
+            meter.moving(|| data.bytes_mut().copy_from_slice(source));
+        }
+        meter.counters.received[from] += theirs.bytes as u64;
+        slot.finish(self.number);
+        hub.dormitory.wake(&[from], || true);
+        self.stage = Stage::Complete;
+        Ok(())
+    }
+
+    fn advance_collective(&mut self, what: Collective, at: &Joined, hub: &Hub, meter: &mut Meter) -> Result<()> {
+        let n = self.number;
+        let (ranks, me) = (&*at.group.ranks, at.index);
+        let row = at.group.row(n);
+        let mine = &row[me];
+        // SAFETY: a member owns its slots.
+        if self.stage == Stage::Queued && unsafe { mine.is_free(n, RING) } {
+            let data = self.loan();
+            let nothing_to_do = me > 0 && chunk(data.len(), ranks.len(), me).is_empty();
+            let post = Post::new(&data, self.seq, Some(what));
+            // SAFETY: the slot is ours and free.
+            unsafe { mine.post(n, post, data, nothing_to_do) };
+            self.stage = if nothing_to_do { Stage::Finished } else { Stage::Posted };
+            hub.dormitory.wake(ranks, || row.iter().all(|s| s.is_posted(n)));
+        }
+        if self.stage == Stage::Posted && row.iter().all(|s| s.is_posted(n)) {
+            self.work(what, at, hub, meter)?;
+            mine.finish(n);
+            self.stage = Stage::Finished;
+            hub.dormitory.wake(ranks, || row.iter().all(|s| s.is_finished(n)));
+        }
+        if self.stage == Stage::Finished && row.iter().all(|s| s.is_finished(n)) {
+            // SAFETY: every member is finished with every buffer.
+            let data = unsafe { mine.take() };
+            for (m, &from) in ranks.iter().enumerate() {
+                let elements = elements_moved(what, data.len(), ranks.len(), m, me);
+                meter.counters.received[from] += (elements * data.dtype().size()) as u64;
+            }
+            self.data = Some(data);
+            self.stage = Stage::Complete;
+        }
+        Ok(())
+    }
+
+    /// Step 2: all have posted, and this member is not finished.
+    fn work(&self, what: Collective, at: &Joined, hub: &Hub, meter: &mut Meter) -> Result<()> {
+        let (ranks, me) = (&*at.group.ranks, at.index);
+        let row = at.group.row(self.number);
+        // SAFETY: all have posted, and this member is not finished.
+        let post = |m: usize| unsafe { row[m].read() };
+        let mine = post(me);
+        for (m, &rank) in ranks.iter().enumerate() {
+            if let Some(difference) = mine.disagreement(ranks[me], &post(m), rank) {
+                return Err(hub.mismatch(ranks[me], &format!("{what} among ranks {ranks:?}: {difference}")));
+            }
+        }
+        let range = chunk(mine.bytes / mine.dtype.size(), ranks.len(), me);
+        if !range.is_empty() && ranks.len() > 1 {
+            let data = |m: usize| post(m).data.as_ptr();
+            // SAFETY: the members' loans are exclusive of one another, aligned for their type, and of equal size as was checked; they
+            // lie in the slots until all are finished. Chunks do not overlap, and only this member touches this chunk.
+            meter.moving(|| unsafe {
+                match mine.dtype {
+                    DType::F32 => apply(what, ranks.len(), me, |m| data(m).cast::<f32>(), range),
+                    DType::F64 => apply(what, ranks.len(), me, |m| data(m).cast::<f64>(), range),
+                }
+            });
+        }
+        Ok(())
+    }
+
+    /// The peers that this operation waits for, and whether they have at least begun it.
+    pub fn missing(&self, rank: usize, hub: &Hub, joined: &[Joined]) -> Vec<(usize, bool)> {
+        let n = self.number;
+        match self.kind {
+            Kind::Send { to } if !hub.lane(rank, to, n).is_finished(n) => vec![(to, false)],
+            Kind::Receive { from } if !hub.lane(from, rank, n).is_posted(n) => vec![(from, false)],
+            Kind::Collective { group, .. } => {
+                let group = &joined[group].group;
+                let slots = || group.ranks.iter().zip(group.row(n)).filter(|&(&r, _)| r != rank);
+                let absent: Vec<_> = slots().filter(|(_, s)| !s.is_posted(n)).map(|(&r, _)| (r, false)).collect();
+                if absent.is_empty() {
+                    return slots().filter(|(_, s)| !s.is_finished(n)).map(|(&r, _)| (r, true)).collect();
+                }
+                absent
+            }
+            _ => vec![],
+        }
+    }
+
+    /// A peer that left without taking part, if there is one: it never will.
+    pub fn deserter(&self, rank: usize, hub: &Hub, joined: &[Joined]) -> Option<usize> {
+        let n = self.number;
+        // First whether it left, then what it did: after leaving it does nothing more.
+        match self.kind {
+            Kind::Send { to } => (hub.has_left(to) && !hub.lane(rank, to, n).is_finished(n)).then_some(to),
+            Kind::Receive { from } => (hub.has_left(from) && !hub.lane(from, rank, n).is_posted(n)).then_some(from),
+            Kind::Collective { group, .. } => {
+                let group = &joined[group].group;
+                let mut members = group.ranks.iter().enumerate();
+                members.find(|&(m, &r)| hub.has_left(r) && !group.slot(n, m).is_posted(n)).map(|(_, &r)| r)
+            }
+        }
+    }
+}
+
+/// # Safety
+/// As for [`sum::everywhere`].
+unsafe fn apply<T: Element>(
+    what: Collective,
+    members: usize,
+    me: usize,
+    buffer: impl Fn(usize) -> *mut T,
+    range: Range<usize>,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match what {
+            Collective::AllReduce => sum::everywhere(members, buffer, range),
+            Collective::ReduceScatter => sum::into_mine(members, me, buffer, range),
+            Collective::AllGather => sum::hand_out(members, me, buffer, range),
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Adding up and handing out one member's chunk of everybody's buffer.
+//!
+//! Every element is `((m0 + m1) + m2) + …` in rank order, whatever the vector width: plain adds, so all paths give the
+//! same bits. Two members take one pass that reads two streams and writes two. More go block by block, so that the running sum
+//! stays in the first-level cache and every buffer is read once and written once.
+
+use crate::host::Element;
+use std::ops::Range;
+use std::slice::{from_raw_parts, from_raw_parts_mut};
+
+/// Elements per block: 4 KB of `f32`, 8 KB of `f64`.
+const BLOCK: usize = 1024;
+
+/// Sums `range` of all buffers and writes the sum into all of them.
+///
+/// # Safety
+/// `buffer(0..members)` are distinct buffers, valid and aligned for `range`, in which nobody else touches `range` meanwhile.
+pub(super) unsafe fn everywhere<T: Element>(members: usize, buffer: impl Fn(usize) -> *mut T, range: Range<usize>) {
+    if members == 2 {
+        // SAFETY: distinct buffers, and `range` is ours alone.
+        let (a, b) = unsafe { (part_mut(buffer(0), &range), part_mut(buffer(1), &range)) };
+        return vector::both(a, b);
+    }
+    for block in blocks(range) {
+        let mut space = [T::default(); BLOCK];
+        // SAFETY: as promised by the caller; the borrows end before the writes below.
+        let sum = unsafe { sum_of(members, &buffer, &block, &mut space) };
+        for m in 0..members {
+            // SAFETY: `range` of every buffer is ours alone, and `sum` lies in `space`.
+            unsafe { part_mut(buffer(m), &block) }.copy_from_slice(sum);
+        }
+    }
+}
+
+/// Sums `range` of all buffers and writes the sum into that of `me`.
+///
+/// # Safety
+/// As for [`everywhere`].
+pub(super) unsafe fn into_mine<T: Element>(
+    members: usize,
+    me: usize,
+    buffer: impl Fn(usize) -> *mut T,
+    range: Range<usize>,
+) {
+    for block in blocks(range) {
+        let mut space = [T::default(); BLOCK];
+        // SAFETY: as promised by the caller; the borrows end before the write below.
+        let sum = unsafe { sum_of(members, &buffer, &block, &mut space) };
+        // SAFETY: `range` of every buffer is ours alone, and `sum` lies in `space`.
+        unsafe { part_mut(buffer(me), &block) }.copy_from_slice(sum);
+    }
+}
+
+/// Copies `range` of the buffer of `me` into all others.
+///
+/// # Safety
+/// As for [`everywhere`].
+pub(super) unsafe fn hand_out<T: Element>(
+    members: usize,
+    me: usize,
+    buffer: impl Fn(usize) -> *mut T,
+    range: Range<usize>,
+) {
+    // SAFETY: valid, and nobody else touches `range`.
+    let mine = unsafe { part(buffer(me), &range) };
+    for m in (0..members).filter(|&m| m != me) {
+        // SAFETY: another buffer than mine, in which `range` is ours alone.
+        unsafe { part_mut(buffer(m), &range) }.copy_from_slice(mine);
+    }
+}
+
+fn blocks(range: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    let end = range.end;
+    range.step_by(BLOCK).map(move |at| at..end.min(at + BLOCK))
+}
+
+/// The sum over one block, in `space`.
+///
+/// # Safety
+/// As for [`everywhere`].
+unsafe fn sum_of<'a, T: Element>(
+    members: usize,
+    buffer: &impl Fn(usize) -> *mut T,
+    block: &Range<usize>,
+    space: &'a mut [T; BLOCK],
+) -> &'a [T] {
+    let sum = &mut space[..block.len()];
+    // SAFETY: valid, and nobody else touches `block`.
+    sum.copy_from_slice(unsafe { part(buffer(0), block) });
+    for m in 1..members {
+        // SAFETY: as above.
+        vector::add(sum, unsafe { part(buffer(m), block) });
+    }
+    sum
+}
+
+/// # Safety
+/// `data` is valid and aligned for `range`, which nobody writes during `'a`.
+unsafe fn part<'a, T>(data: *mut T, range: &Range<usize>) -> &'a [T] {
+    // SAFETY: the caller's promise.
+    unsafe { from_raw_parts(data.add(range.start), range.len()) }
+}
+
+/// # Safety
+/// `data` is valid and aligned for `range`, which nobody else touches during `'a`.
+unsafe fn part_mut<'a, T>(data: *mut T, range: &Range<usize>) -> &'a mut [T] {
+    // SAFETY: the caller's promise.
+    unsafe { from_raw_parts_mut(data.add(range.start), range.len()) }
+}
+
+/// The two loops, compiled for each vector width and chosen at run time.
+mod vector {
+    use super::Element;
+
+    #[inline(always)]
+    fn add_body<T: Element>(sum: &mut [T], x: &[T]) {
+        for (s, &x) in sum.iter_mut().zip(x) {
+            *s = *s + x;
+        }
+    }
+
+    #[inline(always)]
+    fn both_body<T: Element>(a: &mut [T], b: &mut [T]) {
+        for (a, b) in a.iter_mut().zip(b) {
+            let sum = *a + *b;
+            *a = sum;
+            *b = sum;
+        }
+    }
+
+    macro_rules! widths {
+        ($name:ident, $body:ident, $wide:ident, $wider:ident, $second:ty, $doc:literal) => {
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2")]
+            fn $wide<T: Element>(a: &mut [T], b: $second) {
+                $body(a, b);
+            }
+
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx512f")]
+            fn $wider<T: Element>(a: &mut [T], b: $second) {
+                $body(a, b);
+            }
+
+            #[doc = $doc]
+            pub(super) fn $name<T: Element>(a: &mut [T], b: $second) {
+                #[cfg(target_arch = "x86_64")]
+                {
+                    if a.len() >= 16 && is_x86_feature_detected!("avx512f") {
+                        // SAFETY: the processor has it.
+                        return unsafe { $wider(a, b) };
+                    }
+                    if a.len() >= 16 && is_x86_feature_detected!("avx2") {
+                        // SAFETY: the processor has it.
+                        return unsafe { $wide(a, b) };
+                    }
+                }
+                $body(a, b);
+            }
+        };
+    }
+
+    widths!(add, add_body, add_avx2, add_avx512, &[T], "`a += b`.");
+    widths!(both, both_body, both_avx2, both_avx512, &mut [T], "`a + b` into both.");
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        /// Values whose sum depends on rounding, with signed zeros and infinities among them.
+        fn numbers(n: usize, salt: u32) -> Vec<f32> {
+            let mut x = salt;
+            (0..n)
+                .map(|i| {
+                    x = x.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                    match i % 97 {
+                        5 => -0.0,
+                        11 => f32::MIN_POSITIVE / 4.0,
+                        _ => (x as f32 / 7.0e7).exp2() * if x & 1 == 0 { 1.0 } else { -1.0 },
+                    }
+                })
+                .collect()
+        }
+
+        #[test]
+        fn every_width_gives_the_portable_bits() {
+            for n in [0, 1, 15, 16, 17, 63, 1024, 1031] {
+                let (a, b) = (numbers(n, 1), numbers(n, 2));
+                let mut plain = a.clone();
+                add_body(&mut plain, &b);
+                let bits = |v: &[f32]| v.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+
+                let mut fast = a.clone();
+                add(&mut fast, &b);
+                assert_eq!(bits(&fast), bits(&plain));
+                let (mut left, mut right) = (a.clone(), b.clone());
+                both(&mut left, &mut right);
+                assert_eq!((bits(&left), bits(&right)), (bits(&plain), bits(&plain)));
+                #[cfg(target_arch = "x86_64")]
+                if is_x86_feature_detected!("avx2") {
+                    let mut fast = a.clone();
+                    // SAFETY: the processor has it.
+                    unsafe { add_avx2(&mut fast, &b) };
+                    assert_eq!(bits(&fast), bits(&plain));
+                }
+            }
+        }
+    }
+}
