@@ -1,1 +1,49 @@
-//! Where samples come from: data sets, their formats, and the order in which samples are visited
+//! Where samples come from: data sets, their formats, and the order in which samples are visited.
+//!
+//! A run asks the [`Catalogue`] for a set by name or path and gets a [`DataSet`]: training and test [`Samples`] in
+//! memory, with their classes, origin and licence. A [`Split`] sets some aside for validation. An [`Order`] then says
+//! which sample stands at which position of which epoch. It is a pure function of (seed, epoch, position), so that any
+//! number of workers visits the same samples in the same order, and a resumed run goes on in the middle of an epoch.
+//!
+//! ```
+//! use paceline_data::{Catalogue, Options, Order, Split};
+//!
+//! // The sample of Fashion-MNIST that is part of the program; `fashion-mnist` would be the full set.
+//! let set = Catalogue::from_env().open("fashion-sample", &Options::default())?;
+//! let parts = Split::Fraction(0.1).apply(&set, 42)?;
+//! assert_eq!((parts.train.len(), parts.validation.len()), (7_200, 800));
+//!
+//! // The first batch of epoch 0, as floats: one row for each sample.
+//! let order = Order::new(parts.train.len(), 42);
+//! let size: usize = parts.train.shape().iter().product();
+//! let mut batch = vec![0.0; 32 * size];
+//! let mut labels = Vec::new();
+//! for (position, row) in batch.chunks_exact_mut(size).enumerate() {
+//!     let sample = order.at(0, position);
+//!     parts.train.features(sample).copy_to(row);
+//!     labels.push(parts.train.label(sample));
+//! }
+//! assert!(batch.iter().all(|value| (0.0..=1.0).contains(value)));
+//! assert!(labels.iter().all(|&label| (label as usize) < parts.train.classes()));
+//! # Ok::<(), paceline_data::DataError>(())
+//! ```
+//!
+//! Rooms: [`idx`] reads the format without believing it; [`samples`] holds samples in memory; [`order`] and [`split`]
+//! are pure functions; [`catalogue`] knows names, places and digests; [`info`](mod@info) looks at what is there.
+//!
+//! What is absent: this crate knows nothing of models, workers or batches, and never puts one set in another's place.
+
+pub mod catalogue;
+mod error;
+pub mod idx;
+pub mod info;
+pub mod order;
+pub mod samples;
+pub mod split;
+
+pub use catalogue::{Catalogue, DataSet, Entry, Got, Options, Progress};
+pub use error::{DataError, Result};
+pub use info::Info;
+pub use order::Order;
+pub use samples::{Fake, FakeSpec, Features, ImageSet, Samples, Subset, Table};
+pub use split::{Parts, Split};

@@ -1,0 +1,263 @@
+//! Data sets by name or by path.
+//!
+//! | name | what |
+//! |---|---|
+//! | `mnist`, `fashion-mnist` | the published sets, from the cache folder or from a system package |
+//! | `fashion-sample` | 8,000 + 2,000 images of Fashion-MNIST inside the program |
+//! | `fake` or `fake:SHAPE:CLASSES:COUNT` | made-up samples, see [`FakeSpec`] |
+//! | a path | a folder with `train-images-idx3-ubyte` and its three relatives, plain or `.gz` |
+//!
+//! The cache is `$PACELINE_CACHE`, else `$XDG_CACHE_HOME/paceline`, else `~/.cache/paceline`; a set lies in
+//! `data/<name>` below it. A set that is not there is an error that says how to get it, never another set in its place.
+
+mod fetch;
+pub(crate) mod folder;
+mod get;
+pub(crate) mod known;
+pub(crate) mod sample;
+
+pub use get::{Got, Progress};
+
+use crate::{DataError, Fake, FakeSpec, Result, Samples};
+use known::KnownSet;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A set, opened.
+#[derive(Clone)]
+pub struct DataSet {
+    /// Its name, as it was asked for.
+    pub name: String,
+    /// The training part.
+    pub train: Arc<dyn Samples>,
+    /// The test part, if the set has one.
+    pub test: Option<Arc<dyn Samples>>,
+    /// Names of the classes.
+    pub class_names: Vec<String>,
+    /// Where it came from, for a person.
+    pub origin: String,
+    /// Its licence, if known.
+    pub licence: Option<String>,
+}
+
+impl std::fmt::Debug for DataSet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DataSet")
+            .field("name", &self.name)
+            .field("train", &self.train.len())
+            .field("test", &self.test.as_ref().map(|test| test.len()))
+            .field("shape", &self.train.shape())
+            .field("class_names", &self.class_names)
+            .field("origin", &self.origin)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How to open a set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// The seed of a made-up set; the others do not depend on it.
+    pub seed: u64,
+}
+
+/// A line of [`Catalogue::list`].
+#[derive(Clone, Debug, Serialize)]
+pub struct Entry {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub description: String,
+    /// Training samples.
+    pub train: usize,
+    /// Test samples.
+    pub test: usize,
+    /// Its licence.
+    pub licence: String,
+    /// Whether it can be opened now.
+    pub present: bool,
+    /// Where it is, or how to get it.
+    pub place: String,
+}
+
+/// Where sets are looked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Catalogue {
+    cache: Option<PathBuf>,
+    system: bool,
+}
+
+impl Catalogue {
+    /// The catalogue of this user: the cache folder of the environment, then the system's packages.
+    pub fn from_env() -> Self {
+        let var = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let cache = var("PACELINE_CACHE")
+            .or_else(|| var("XDG_CACHE_HOME").map(|dir| dir.join("paceline")))
+            .or_else(|| var("HOME").map(|dir| dir.join(".cache/paceline")));
+        Self { cache, system: true }
+    }
+
+    /// A catalogue with a cache of its own and without the system's packages; for tests and for tools.
+    pub fn with_cache(cache: impl Into<PathBuf>) -> Self {
+        Self { cache: Some(cache.into()), system: false }
+    }
+
+    /// Opens a set by name, description or path.
+    ///
+    /// # Errors
+    /// [`DataError::NotPresent`] for a known set that is not here, [`DataError::UnknownSet`] for a name that is neither
+    /// known nor a folder, and everything that can be wrong with its files.
+    pub fn open(&self, name: &str, options: &Options) -> Result<DataSet> {
+        match self.resolve(name)? {
+            Place::Fake(spec) => {
+                let train: Arc<dyn Samples> = Arc::new(Fake::train(&spec, options.seed));
+                let test: Arc<dyn Samples> = Arc::new(Fake::test(&spec, options.seed));
+                let origin = format!("made up ({spec}, seed {})", options.seed);
+                Ok(data_set(name, train, Some(test), origin, Some("none: made up")))
+            }
+            Place::Embedded => {
+                let (train, test) = (Arc::new(sample::train()?), Arc::new(sample::test()?));
+                let origin = "embedded in the program".to_string();
+                Ok(data_set(name, train, Some(test), origin, Some(known::FASHION_LICENCE)))
+            }
+            Place::Known(set, dir) => {
+                let pair = folder::read(&dir, Some(set.class_names()))?;
+                let test = pair.test.map(|test| Arc::new(test) as Arc<dyn Samples>);
+                Ok(data_set(name, Arc::new(pair.train), test, dir.display().to_string(), Some(set.licence)))
+            }
+            Place::Folder(dir) => {
+                let pair = folder::read(&dir, None)?;
+                let test = pair.test.map(|test| Arc::new(test) as Arc<dyn Samples>);
+                Ok(data_set(name, Arc::new(pair.train), test, dir.display().to_string(), None))
+            }
+        }
+    }
+
+    /// Fashion-MNIST as well as this machine has it: the full set if it is here, otherwise the embedded sample; with a
+    /// line that says which, and why. This is the one place that chooses, and it is for demonstrations.
+    ///
+    /// # Errors
+    /// Those of [`Catalogue::open`] for a set that is here but damaged.
+    pub fn fashion_best(&self, options: &Options) -> Result<(DataSet, String)> {
+        match self.open("fashion-mnist", options) {
+            Ok(set) => {
+                let why = format!("data: fashion-mnist, all {} images, found in {}", set.train.len(), set.origin);
+                Ok((set, why))
+            }
+            Err(DataError::NotPresent { looked, .. }) => {
+                let set = self.open(sample::NAME, options)?;
+                let why = format!(
+                    "data: fashion-sample, the {} embedded images of Fashion-MNIST, because the full set is not in {looked}; `paceline data get fashion-mnist` gets it",
+                    set.train.len()
+                );
+                Ok((set, why))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// All names, with what is known of them.
+    pub fn list(&self) -> Vec<Entry> {
+        let published = known::SETS.iter().map(|set| {
+            let found = self.locate(set);
+            Entry {
+                name: set.name.into(),
+                description: set.description.into(),
+                train: 60_000,
+                test: 10_000,
+                licence: set.licence.into(),
+                present: found.is_some(),
+                place: found.map_or(format!("run `paceline data get {}`", set.name), |dir| dir.display().to_string()),
+            }
+        });
+        let sample = Entry {
+            name: sample::NAME.into(),
+            description: "the first images of fashion-mnist, 28×28 grey".into(),
+            train: sample::COUNTS.0,
+            test: sample::COUNTS.1,
+            licence: known::FASHION_LICENCE.into(),
+            present: true,
+            place: "embedded in the program".into(),
+        };
+        let spec = FakeSpec::default();
+        let fake = Entry {
+            name: "fake".into(),
+            description: format!("made-up, learnable samples; fake:SHAPE:CLASSES:COUNT, default {spec}"),
+            train: spec.count,
+            test: spec.test_count(),
+            licence: "none: made up".into(),
+            present: true,
+            place: "made when opened".into(),
+        };
+        published.chain([sample, fake]).collect()
+    }
+
+    /// What a name stands for.
+    pub(crate) fn resolve(&self, name: &str) -> Result<Place> {
+        if name == "fake" || name.starts_with("fake:") {
+            return Ok(Place::Fake(name.parse()?));
+        }
+        if name == sample::NAME {
+            return Ok(Place::Embedded);
+        }
+        if let Some(set) = known::by_name(name) {
+            return match self.locate(set) {
+                Some(dir) => Ok(Place::Known(set, dir)),
+                None => Err(DataError::NotPresent { name: name.into(), looked: self.looked_in(set) }),
+            };
+        }
+        let path = Path::new(name);
+        if path.is_dir() {
+            return Ok(Place::Folder(path.to_path_buf()));
+        }
+        Err(unknown(name))
+    }
+
+    /// The folder of a published set, if all of it is there.
+    fn locate(&self, set: &KnownSet) -> Option<PathBuf> {
+        self.places(set).into_iter().find(|dir| folder::is_complete(dir))
+    }
+
+    /// Where a published set may be, best first.
+    fn places(&self, set: &KnownSet) -> Vec<PathBuf> {
+        let cached = self.cache.as_ref().map(|cache| cache.join("data").join(set.name));
+        let system = set.system.filter(|_| self.system).map(PathBuf::from);
+        cached.into_iter().chain(system).collect()
+    }
+
+    fn looked_in(&self, set: &KnownSet) -> String {
+        self.places(set).iter().map(|dir| dir.display().to_string()).collect::<Vec<_>>().join(" and ")
+    }
+}
+
+/// What a name stands for.
+pub(crate) enum Place {
+    Fake(FakeSpec),
+    Embedded,
+    Known(&'static KnownSet, PathBuf),
+    Folder(PathBuf),
+}
+
+fn names() -> impl Iterator<Item = &'static str> {
+    known::SETS.iter().map(|set| set.name).chain([sample::NAME, "fake"])
+}
+
+/// The error for a name that stands for nothing.
+pub(crate) fn unknown(name: &str) -> DataError {
+    DataError::UnknownSet {
+        name: name.into(),
+        hint: paceline_base::text::did_you_mean(name, names()),
+        known: names().collect::<Vec<_>>().join(", "),
+    }
+}
+
+fn data_set(
+    name: &str,
+    train: Arc<dyn Samples>,
+    test: Option<Arc<dyn Samples>>,
+    origin: String,
+    licence: Option<&str>,
+) -> DataSet {
+    let class_names = train.class_names().to_vec();
+    DataSet { name: name.into(), train, test, class_names, origin, licence: licence.map(String::from) }
+}

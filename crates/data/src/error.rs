@@ -1,0 +1,305 @@
+//! What can be wrong with data: one variant for each way, so that a caller can tell them apart and a test can name them.
+//!
+//! Every message is lower case, begins with the file, name or address that it is about, and ends in what to do.
+
+use std::path::{Path, PathBuf};
+
+/// The result type of this crate.
+pub type Result<T, E = DataError> = std::result::Result<T, E>;
+
+/// A malformed file, an unknown name, a failed download.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DataError {
+    // ---- the format ----
+    /// The first four bytes are not `00 00 TYPE RANK`.
+    #[error(
+        "{file}: not an IDX file: it begins with {found}, not with 00 00 TYPE RANK; give an IDX file (plain or gzip), such as train-images-idx3-ubyte.gz"
+    )]
+    NotIdx {
+        /// Which file.
+        file: String,
+        /// Its first bytes, in hexadecimal.
+        found: String,
+    },
+    /// An IDX file whose elements are not unsigned bytes.
+    #[error(
+        "{file}: unsupported element type {code:#04x} ({name}); images and labels must be unsigned bytes (0x08): convert the file"
+    )]
+    UnsupportedType {
+        /// Which file.
+        file: String,
+        /// The type byte of the header.
+        code: u8,
+        /// Its name in the IDX format.
+        name: &'static str,
+    },
+    /// Fewer bytes than the header promises.
+    #[error("{file}: truncated: its header needs {expected} bytes (unpacked) and it has {found}; fetch the file again")]
+    Truncated {
+        /// Which file.
+        file: String,
+        /// Bytes that the header promises, the header included.
+        expected: u64,
+        /// Bytes that there are.
+        found: u64,
+    },
+    /// More bytes than the header promises.
+    #[error(
+        "{file}: bytes after the end: its header needs {expected} bytes (unpacked) and it has more; fetch the file again"
+    )]
+    TrailingBytes {
+        /// Which file.
+        file: String,
+        /// Bytes that the header promises, the header included.
+        expected: u64,
+    },
+    /// The product of the dimensions cannot be addressed.
+    #[error(
+        "{file}: the dimensions {dims:?} are more than this machine can address; the header is damaged: fetch the file again"
+    )]
+    TooLarge {
+        /// Which file.
+        file: String,
+        /// The dimensions of the header.
+        dims: Vec<u64>,
+    },
+    /// A damaged gzip stream.
+    #[error("{file}: damaged gzip data ({reason}); fetch the file again")]
+    CorruptGzip {
+        /// Which file.
+        file: String,
+        /// What the decoder said.
+        reason: String,
+    },
+
+    // ---- sets ----
+    /// Images with the rank of labels, or the other way round.
+    #[error(
+        "{file}: wrong rank: it has {found} dimensions and {expected}; check that images and labels are not mixed up"
+    )]
+    WrongRank {
+        /// Which file.
+        file: String,
+        /// What is needed, as words.
+        expected: &'static str,
+        /// The number of dimensions found.
+        found: usize,
+    },
+    /// No samples, or samples without a single value.
+    #[error(
+        "{file}: holds no samples (dimensions {dims:?}); give a set with at least one sample of at least one value"
+    )]
+    Empty {
+        /// Which file or set.
+        file: String,
+        /// Its dimensions.
+        dims: Vec<usize>,
+    },
+    /// Images and labels of different number.
+    #[error("{images_file} holds {images} images and {labels_file} holds {labels} labels; give two files of one set")]
+    CountMismatch {
+        /// The file of images.
+        images_file: String,
+        /// How many images.
+        images: usize,
+        /// The file of labels.
+        labels_file: String,
+        /// How many labels.
+        labels: usize,
+    },
+    /// A label that is not below the number of classes.
+    #[error("{file}: label {label} at index {index} is out of range: the set has {classes} classes (0 to {max}); correct the label or the list of classes", max = classes.saturating_sub(1))]
+    LabelOutOfRange {
+        /// Which file or set.
+        file: String,
+        /// Index of the sample.
+        index: usize,
+        /// The label.
+        label: u32,
+        /// Number of classes.
+        classes: usize,
+    },
+    /// Training and test samples of different shape.
+    #[error("{file}: samples of shape {found:?}, but the training samples are {expected:?}; give two parts of one set")]
+    ShapeMismatch {
+        /// Which file.
+        file: String,
+        /// Shape of a training sample.
+        expected: Vec<usize>,
+        /// Shape of a test sample.
+        found: Vec<usize>,
+    },
+    /// A buffer whose length is not what its shape needs.
+    #[error("{what}: {found} values, but its shape needs {expected}; give as many values as the shape has")]
+    LengthMismatch {
+        /// Which buffer.
+        what: &'static str,
+        /// What the shape needs.
+        expected: usize,
+        /// What was given.
+        found: usize,
+    },
+    /// A subset that names a sample which is not there.
+    #[error("subset: index {index} is out of range of a set of {len} samples; give indices below {len}")]
+    IndexOutOfRange {
+        /// The index.
+        index: usize,
+        /// How many samples there are.
+        len: usize,
+    },
+    /// A text that is no validation split.
+    #[error("`{text}` is not a validation split; give a fraction between 0 and 1, such as 0.1, or `test`")]
+    BadSplit {
+        /// What was given.
+        text: String,
+    },
+    /// A split that leaves one of its parts without samples.
+    #[error(
+        "a validation fraction of {fraction} of {samples} samples leaves the {part} part empty; use another fraction or more samples"
+    )]
+    EmptyPart {
+        /// Which part is empty: training or validation.
+        part: &'static str,
+        /// The fraction asked for.
+        fraction: f64,
+        /// How many samples there are to split.
+        samples: usize,
+    },
+    /// A set without a test part was to be validated on it.
+    #[error("{name}: has no test part to validate on; give a validation fraction instead, such as 0.1")]
+    NoTestPart {
+        /// Name of the set.
+        name: String,
+    },
+
+    // ---- the catalogue ----
+    /// Neither a known name nor a folder.
+    #[error("no data set named `{name}`; give one of {known}, or a path to a folder of IDX files{hint}")]
+    UnknownSet {
+        /// What was given.
+        name: String,
+        /// "; did you mean …?" or nothing.
+        hint: String,
+        /// The known names.
+        known: String,
+    },
+    /// A known set that is not on this machine.
+    #[error(
+        "{name} is not on this machine (looked in {looked}); run `paceline data get {name}`, or `paceline data get {name} --from DIR` if you have its files"
+    )]
+    NotPresent {
+        /// Name of the set.
+        name: String,
+        /// The folders that were searched.
+        looked: String,
+    },
+    /// A folder in which a file of the set is missing.
+    #[error("{folder}: no file {file} (or {file}.gz); give the folder that holds the four IDX files")]
+    MissingFile {
+        /// The folder.
+        folder: String,
+        /// The well-known name of the missing file.
+        file: &'static str,
+    },
+    /// A description of a made-up set that does not follow the grammar.
+    #[error("`{spec}`: {reason}; write fake:SHAPE:CLASSES:COUNT, such as fake:28x28x1:10:60000")]
+    BadFake {
+        /// What was given.
+        spec: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// `get` for something that needs no getting.
+    #[error("{name}: nothing to get: {reason}; use it directly, as in `data = \"{name}\"`")]
+    NothingToGet {
+        /// What was given.
+        name: String,
+        /// Why.
+        reason: &'static str,
+    },
+    /// No folder for the cache is known.
+    #[error("no cache folder: neither PACELINE_CACHE, XDG_CACHE_HOME nor HOME is set; set PACELINE_CACHE to a folder")]
+    NoCache,
+    /// A file with another content than the published one.
+    #[error(
+        "{file}: wrong content: SHA-256 {found}, expected {expected}; it is another file or a damaged one: get it from another place"
+    )]
+    WrongDigest {
+        /// The file or address.
+        file: String,
+        /// The published digest.
+        expected: String,
+        /// The digest of what came.
+        found: String,
+    },
+    /// A server that cannot be reached.
+    #[error("cannot reach {url} ({reason}); check the network, or fetch the files elsewhere and use `--from DIR`")]
+    Unreachable {
+        /// The address.
+        url: String,
+        /// What the network said.
+        reason: String,
+    },
+    /// A server that answers, but not with the file.
+    #[error("{url}: the server answered with status {status}; give another address with `--url`, or use `--from DIR`")]
+    HttpStatus {
+        /// The address.
+        url: String,
+        /// The status code.
+        status: u16,
+    },
+    /// A download that ended before its end.
+    #[error(
+        "{url}: the download ended early, after {found} of {expected} bytes (unpacked): {reason}; run the same command again"
+    )]
+    DownloadCut {
+        /// The address.
+        url: String,
+        /// Unpacked bytes that should have come.
+        expected: u64,
+        /// Unpacked bytes that came.
+        found: u64,
+        /// What the network or the decoder said.
+        reason: String,
+    },
+    /// An address that is not `http://`.
+    #[error(
+        "{url}: only http:// addresses can be fetched (the content is checked by SHA-256, not by TLS); give an http:// address, or fetch the files and use `--from DIR`"
+    )]
+    NotPlainHttp {
+        /// The address.
+        url: String,
+    },
+    /// A failed file operation.
+    #[error("cannot {doing} {}: {source}; check the path and its permissions", path.display())]
+    Io {
+        /// What was being done.
+        doing: &'static str,
+        /// To which file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+impl DataError {
+    /// For `map_err`: a failed file operation.
+    pub(crate) fn io(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.to_path_buf();
+        move |source| Self::Io { doing, path, source }
+    }
+}
+
+impl From<DataError> for paceline_base::Error {
+    /// Data that the user gave is theirs to correct; a network or a disk that failed is the world's doing.
+    fn from(error: DataError) -> Self {
+        match &error {
+            DataError::Io { doing, path, source } => Self::io(doing, path, source),
+            DataError::Unreachable { .. } | DataError::HttpStatus { .. } | DataError::DownloadCut { .. } => {
+                Self::failure(error.to_string())
+            }
+            _ => Self::user(error.to_string()),
+        }
+    }
+}

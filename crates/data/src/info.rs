@@ -1,0 +1,238 @@
+//! What is in a set or in a file: counts, shapes, classes and the statistics of the values.
+
+use crate::catalogue::{Catalogue, Options, Place, folder, sample};
+use crate::idx::{self, Element};
+use crate::{DataError, DataSet, Features, Result, Samples};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+/// The answer of [`Catalogue::info`].
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Info {
+    /// Of a whole set.
+    Set(Box<SetInfo>),
+    /// Of a single IDX file.
+    File(FileInfo),
+}
+
+/// A set.
+#[derive(Clone, Debug, Serialize)]
+pub struct SetInfo {
+    /// Its name or path.
+    pub name: String,
+    /// Where it came from.
+    pub origin: String,
+    /// Its licence, if known.
+    pub licence: Option<String>,
+    /// Shape of one sample.
+    pub shape: Vec<usize>,
+    /// Number of classes.
+    pub classes: usize,
+    /// The training part.
+    pub train: PartInfo,
+    /// The test part.
+    pub test: Option<PartInfo>,
+    /// The files it was read from.
+    pub files: Vec<DiskFile>,
+    /// Size of the set on disk or in the program, packed as it is there.
+    pub bytes: u64,
+}
+
+/// A part of a set.
+#[derive(Clone, Debug, Serialize)]
+pub struct PartInfo {
+    /// Number of samples.
+    pub count: usize,
+    /// How many of each class.
+    pub classes: Vec<ClassCount>,
+    /// The values, as they are trained on (bytes are scaled to 0…1).
+    pub values: Stats,
+    /// See [`Samples::fingerprint`].
+    pub fingerprint: String,
+}
+
+/// A class and how often it occurs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ClassCount {
+    /// Its name.
+    pub name: String,
+    /// How many samples.
+    pub count: usize,
+}
+
+/// Statistics of values.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Stats {
+    /// The smallest.
+    pub min: f64,
+    /// The largest.
+    pub max: f64,
+    /// The mean.
+    pub mean: f64,
+    /// The standard deviation (of the population).
+    pub std: f64,
+}
+
+/// A file and its size.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DiskFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its size, packed as it is.
+    pub bytes: u64,
+}
+
+/// A single IDX file.
+#[derive(Clone, Debug, Serialize)]
+pub struct FileInfo {
+    /// The file and its size.
+    #[serde(flatten)]
+    pub file: DiskFile,
+    /// Element type.
+    pub element: Element,
+    /// Dimensions, slowest first.
+    pub dims: Vec<usize>,
+    /// Whether it is compressed.
+    pub gzip: bool,
+    /// The elements as they are (0…255); only for unsigned bytes, and nothing for an empty file.
+    pub values: Option<Stats>,
+}
+
+impl Catalogue {
+    /// What is in a set (by name or path) or in a single IDX file.
+    ///
+    /// # Errors
+    /// As [`Catalogue::open`], and those of [`idx::read`] for a file.
+    pub fn info(&self, name: &str) -> Result<Info> {
+        let path = Path::new(name);
+        if path.is_file() && self.resolve(name).is_err() {
+            return file_info(path).map(Info::File);
+        }
+        let place = self.resolve(name)?;
+        let set = self.open(name, &Options::default())?;
+        let (files, bytes) = match &place {
+            Place::Known(_, dir) | Place::Folder(dir) => {
+                let files = folder::present(dir).into_iter().map(disk_file).collect::<Result<Vec<_>>>()?;
+                let bytes = files.iter().map(|file| file.bytes).sum();
+                (files, bytes)
+            }
+            Place::Embedded => (Vec::new(), sample::packed_bytes()),
+            Place::Fake(_) => (Vec::new(), 0),
+        };
+        Ok(Info::Set(Box::new(set_info(&set, files, bytes))))
+    }
+}
+
+/// [`Catalogue::info`] of this user's catalogue.
+///
+/// # Errors
+/// As there.
+pub fn info(name: &str) -> Result<Info> {
+    Catalogue::from_env().info(name)
+}
+
+impl PartInfo {
+    /// Looks at every sample.
+    pub fn of(samples: &dyn Samples) -> Self {
+        let mut classes: Vec<ClassCount> =
+            samples.class_names().iter().map(|name| ClassCount { name: name.clone(), count: 0 }).collect();
+        let mut sums = Sums::default();
+        for index in 0..samples.len() {
+            classes[samples.label(index) as usize].count += 1;
+            sums.add(samples.features(index));
+        }
+        Self { count: samples.len(), classes, values: sums.stats(), fingerprint: samples.fingerprint() }
+    }
+}
+
+fn set_info(set: &DataSet, files: Vec<DiskFile>, bytes: u64) -> SetInfo {
+    SetInfo {
+        name: set.name.clone(),
+        origin: set.origin.clone(),
+        licence: set.licence.clone(),
+        shape: set.train.shape().to_vec(),
+        classes: set.train.classes(),
+        train: PartInfo::of(&*set.train),
+        test: set.test.as_deref().map(PartInfo::of),
+        files,
+        bytes,
+    }
+}
+
+fn file_info(path: &Path) -> Result<FileInfo> {
+    let file = disk_file(path.to_path_buf())?;
+    let header = idx::read_header(path)?;
+    let mut values = None;
+    if header.element == Element::U8 {
+        let array = idx::read(path)?;
+        if !array.data().is_empty() {
+            let mut sums = Sums::default();
+            sums.add(Features::U8 { bytes: array.data(), scale: 1.0, offset: 0.0 });
+            values = Some(sums.stats());
+        }
+    }
+    Ok(FileInfo { file, element: header.element, dims: header.dims, gzip: header.gzip, values })
+}
+
+fn disk_file(path: PathBuf) -> Result<DiskFile> {
+    let bytes = std::fs::metadata(&path).map_err(DataError::io("read", &path))?.len();
+    Ok(DiskFile { path, bytes })
+}
+
+/// Running sums in f64; those of bytes are whole numbers first, and so exact.
+struct Sums {
+    n: f64,
+    sum: f64,
+    squares: f64,
+    min: f64,
+    max: f64,
+}
+
+impl Default for Sums {
+    fn default() -> Self {
+        Self { n: 0.0, sum: 0.0, squares: 0.0, min: f64::INFINITY, max: f64::NEG_INFINITY }
+    }
+}
+
+impl Sums {
+    fn add(&mut self, features: Features<'_>) {
+        self.n += features.len() as f64;
+        match features {
+            Features::U8 { bytes, scale, offset } => {
+                let (mut sum, mut squares, mut min, mut max) = (0u64, 0u64, u8::MAX, u8::MIN);
+                for &byte in bytes {
+                    sum += u64::from(byte);
+                    squares += u64::from(byte) * u64::from(byte);
+                    min = min.min(byte);
+                    max = max.max(byte);
+                }
+                // In f32, as training sees them: 255 · (1/255) is then exactly 1.
+                let ends = [min, max].map(|byte| f64::from(f32::from(byte) * scale + offset));
+                let (n, scale, offset) = (bytes.len() as f64, f64::from(scale), f64::from(offset));
+                self.sum += scale * sum as f64 + offset * n;
+                self.squares +=
+                    scale * scale * squares as f64 + 2.0 * scale * offset * sum as f64 + offset * offset * n;
+                self.min = self.min.min(ends[0]).min(ends[1]);
+                self.max = self.max.max(ends[0]).max(ends[1]);
+            }
+            Features::F32(values) => {
+                for value in values.iter().map(|&v| f64::from(v)) {
+                    self.sum += value;
+                    self.squares += value * value;
+                    self.min = self.min.min(value);
+                    self.max = self.max.max(value);
+                }
+            }
+        }
+    }
+
+    fn stats(&self) -> Stats {
+        if self.n == 0.0 {
+            return Stats { min: 0.0, max: 0.0, mean: 0.0, std: 0.0 };
+        }
+        let mean = self.sum / self.n;
+        let std = (self.squares / self.n - mean * mean).max(0.0).sqrt();
+        Stats { min: self.min, max: self.max, mean, std }
+    }
+}

@@ -1,0 +1,96 @@
+//! A view of some samples of another set: a validation part, the first thousand, one class.
+
+use super::{Features, Samples, as_bytes, fingerprint_of};
+use crate::{DataError, Result};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Some samples of another set, which it shares.
+#[derive(Clone)]
+pub struct Subset {
+    of: Arc<dyn Samples>,
+    chosen: Chosen,
+}
+
+/// A range costs no memory; most subsets are ranges.
+#[derive(Clone, Debug)]
+enum Chosen {
+    Range(Range<usize>),
+    List(Arc<[usize]>),
+}
+
+impl Subset {
+    /// The samples of the given indices, in that order; an index may occur more than once.
+    ///
+    /// # Errors
+    /// [`DataError::IndexOutOfRange`].
+    pub fn new(of: Arc<dyn Samples>, indices: impl Into<Arc<[usize]>>) -> Result<Self> {
+        let indices = indices.into();
+        let len = of.len();
+        match indices.iter().find(|&&index| index >= len) {
+            Some(&index) => Err(DataError::IndexOutOfRange { index, len }),
+            None => Ok(Self { of, chosen: Chosen::List(indices) }),
+        }
+    }
+
+    /// The samples of a range.
+    ///
+    /// # Errors
+    /// [`DataError::IndexOutOfRange`].
+    pub fn range(of: Arc<dyn Samples>, range: Range<usize>) -> Result<Self> {
+        let len = of.len();
+        if range.end > len {
+            return Err(DataError::IndexOutOfRange { index: range.end.saturating_sub(1), len });
+        }
+        let range = range.start.min(range.end)..range.end;
+        Ok(Self { of, chosen: Chosen::Range(range) })
+    }
+
+    /// Where a sample of this view lies in the set behind it.
+    ///
+    /// # Panics
+    /// If `index` is not below the number of samples.
+    #[inline]
+    pub fn origin(&self, index: usize) -> usize {
+        match &self.chosen {
+            Chosen::Range(range) => {
+                assert!(index < range.len(), "index {index} of a subset of {} samples", range.len());
+                range.start + index
+            }
+            Chosen::List(list) => list[index],
+        }
+    }
+}
+
+impl Samples for Subset {
+    fn len(&self) -> usize {
+        match &self.chosen {
+            Chosen::Range(range) => range.len(),
+            Chosen::List(list) => list.len(),
+        }
+    }
+
+    fn shape(&self) -> &[usize] {
+        self.of.shape()
+    }
+
+    fn class_names(&self) -> &[String] {
+        self.of.class_names()
+    }
+
+    #[inline]
+    fn features(&self, index: usize) -> Features<'_> {
+        self.of.features(self.origin(index))
+    }
+
+    #[inline]
+    fn label(&self, index: usize) -> u32 {
+        self.of.label(self.origin(index))
+    }
+
+    /// Of the set behind it and the choice; a range and the list of the same indices agree.
+    fn fingerprint(&self) -> String {
+        let indices: Vec<usize> = (0..self.len()).map(|i| self.origin(i)).collect();
+        fingerprint_of([b"subset" as &[u8], self.of.fingerprint().as_bytes(), &as_bytes(&indices)])
+    }
+}

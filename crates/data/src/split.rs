@@ -1,0 +1,143 @@
+//! Setting samples aside for validation.
+//!
+//! A fraction is taken class by class (stratified), so that a small validation part still has the mixture of the whole,
+//! and by a keyed order of each class, so that it depends on the seed alone. How many of each class is settled by the
+//! largest remainder: the parts add up to the rounded whole, and no class is off by more than one.
+
+use crate::{DataError, DataSet, Order, Result, Samples, Subset};
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// Where validation samples come from. Its text form is a fraction (`0.1`) or `test`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Split {
+    /// This part of the training samples, more than 0 and less than 1; the others are trained on.
+    Fraction(f64),
+    /// The set's own test part; all training samples are trained on.
+    Test,
+}
+
+/// The indices of the two parts of a split, both ascending and disjoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Indices {
+    /// Indices of training samples to train on.
+    pub train: Vec<usize>,
+    /// Indices to validate on: of training samples for a fraction, of test samples for [`Split::Test`].
+    pub validation: Vec<usize>,
+}
+
+/// The two parts of a split, ready to use.
+#[derive(Clone)]
+pub struct Parts {
+    /// What to train on.
+    pub train: Arc<dyn Samples>,
+    /// What to validate on.
+    pub validation: Arc<dyn Samples>,
+}
+
+impl Split {
+    /// The indices of both parts.
+    ///
+    /// # Errors
+    /// [`DataError::BadSplit`], [`DataError::EmptyPart`], or [`DataError::NoTestPart`].
+    pub fn indices(self, set: &DataSet, seed: u64) -> Result<Indices> {
+        match self {
+            Self::Fraction(fraction) => stratified(&*set.train, fraction, seed),
+            Self::Test => {
+                let test = set.test.as_ref().ok_or_else(|| DataError::NoTestPart { name: set.name.clone() })?;
+                Ok(Indices { train: (0..set.train.len()).collect(), validation: (0..test.len()).collect() })
+            }
+        }
+    }
+
+    /// Both parts as samples.
+    ///
+    /// # Errors
+    /// As [`Split::indices`].
+    pub fn apply(self, set: &DataSet, seed: u64) -> Result<Parts> {
+        match self {
+            Self::Fraction(fraction) => {
+                let Indices { train, validation } = stratified(&*set.train, fraction, seed)?;
+                Ok(Parts {
+                    train: Arc::new(Subset::new(set.train.clone(), train)?),
+                    validation: Arc::new(Subset::new(set.train.clone(), validation)?),
+                })
+            }
+            Self::Test => {
+                let test = set.test.clone().ok_or_else(|| DataError::NoTestPart { name: set.name.clone() })?;
+                Ok(Parts { train: set.train.clone(), validation: test })
+            }
+        }
+    }
+}
+
+/// Takes `fraction` of the samples of each class for validation.
+///
+/// # Errors
+/// [`DataError::BadSplit`] or [`DataError::EmptyPart`].
+pub fn stratified(samples: &dyn Samples, fraction: f64, seed: u64) -> Result<Indices> {
+    if !(fraction > 0.0 && fraction < 1.0) {
+        return Err(DataError::BadSplit { text: fraction.to_string() });
+    }
+    let n = samples.len();
+    let wanted = (fraction * n as f64).round() as usize;
+    let empty = |part| Err(DataError::EmptyPart { part, fraction, samples: n });
+    if wanted == 0 {
+        return empty("validation");
+    }
+    if wanted >= n {
+        return empty("training");
+    }
+
+    let mut by_class = vec![Vec::new(); samples.classes()];
+    for index in 0..n {
+        by_class[samples.label(index) as usize].push(index);
+    }
+    let counts: Vec<usize> = by_class.iter().map(Vec::len).collect();
+    let mut is_validation = vec![false; n];
+    for (class, (members, take)) in by_class.iter().zip(shares(&counts, wanted)).enumerate() {
+        let order = Order::new(members.len(), seed);
+        for position in 0..take {
+            // Each class is an epoch of its own, so that classes of one size are not cut at the same places.
+            is_validation[members[order.at(class as u64, position)]] = true;
+        }
+    }
+    let (validation, train) = (0..n).partition(|&index| is_validation[index]);
+    Ok(Indices { train, validation })
+}
+
+/// How many of each class make up `wanted`, by the largest remainder; ties go to the lower class.
+fn shares(counts: &[usize], wanted: usize) -> Vec<usize> {
+    let n: u128 = counts.iter().map(|&c| c as u128).sum();
+    let exact = |class: usize| counts[class] as u128 * wanted as u128;
+    let mut shares: Vec<usize> = (0..counts.len()).map(|class| (exact(class) / n) as usize).collect();
+    let missing = wanted - shares.iter().sum::<usize>();
+    let mut classes: Vec<usize> = (0..counts.len()).collect();
+    classes.sort_by_key(|&class| std::cmp::Reverse(exact(class) % n));
+    for &class in &classes[..missing] {
+        shares[class] += 1;
+    }
+    shares
+}
+
+impl fmt::Display for Split {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fraction(fraction) => write!(f, "{fraction}"),
+            Self::Test => f.write_str("test"),
+        }
+    }
+}
+
+impl FromStr for Split {
+    type Err = DataError;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text.parse::<f64>() {
+            _ if text == "test" => Ok(Self::Test),
+            Ok(fraction) if fraction > 0.0 && fraction < 1.0 => Ok(Self::Fraction(fraction)),
+            _ => Err(DataError::BadSplit { text: text.into() }),
+        }
+    }
+}
