@@ -1,0 +1,96 @@
+//! The forward pass: `y = f(x·wᵀ + b)` by tiles of dot products, blocked for the caches.
+//!
+//! A block of samples stays in the second-level cache while the weights pass by, a few rows at a time; those rows and the current
+//! samples stay in the first. Long rows are cut along `k`, and partial sums wait in `y`.
+
+use super::dot::{Dot, tile};
+use super::tiles::Pieces;
+use crate::cpu::activate::Activate;
+use crate::cpu::isa::Body;
+use crate::cpu::simd::Simd;
+use crate::tuning::Blocks;
+use paceline_base::op::Activation;
+
+/// A part of the forward pass: some samples by some outputs.
+#[derive(Clone, Copy)]
+pub(crate) struct Forward {
+    pub x: *const f32,
+    pub w: *const f32,
+    pub y: *mut f32,
+    /// Null if none.
+    pub bias: *const f32,
+    pub activation: Option<Activation>,
+    pub inputs: usize,
+    /// Outputs of the whole layer: the stride of `y`.
+    pub outputs: usize,
+    /// This part's samples, first and one past the last.
+    pub rows: (usize, usize),
+    /// This part's outputs.
+    pub columns: (usize, usize),
+    pub blocks: Blocks,
+}
+
+impl Body for Forward {
+    type Out = ();
+    #[inline(always)]
+    unsafe fn run<S: Simd>(self, s: S) {
+        let wide = self.columns.1 - self.columns.0;
+        // Few outputs: all of them at once, so that the samples pass by only once.
+        let (rows_most, outputs_most) =
+            if wide <= S::TILES.dot_wide && wide > S::TILES.dot.1 { (2, wide) } else { S::TILES.dot };
+        let row_block = (self.blocks.sample_bytes / (4 * self.inputs.max(1))).max(4 * rows_most);
+        for (row, rows) in Pieces::new(self.rows.0, self.rows.1, row_block) {
+            let mut k = 0;
+            loop {
+                let len = (self.inputs - k).min(self.blocks.dot_length);
+                let last = k + len == self.inputs;
+                for (o, outputs) in Pieces::new(self.columns.0, self.columns.1, outputs_most) {
+                    for (r, samples) in Pieces::new(row, row + rows, rows_most) {
+                        // SAFETY: the tile lies within the part, and the caller vouches for the part's pointers.
+                        unsafe {
+                            let dot = Dot {
+                                x: self.x.add(r * self.inputs + k),
+                                w: self.w.add(o * self.inputs + k),
+                                stride: self.inputs,
+                                k: len,
+                                y: self.y.add(r * self.outputs + o),
+                                y_stride: self.outputs,
+                                bias: if last && !self.bias.is_null() { self.bias.add(o) } else { std::ptr::null() },
+                                add: k > 0,
+                            };
+                            tile(s, samples, outputs, &dot);
+                        }
+                    }
+                }
+                k += len;
+                if last {
+                    break;
+                }
+            }
+            if let Some(f) = self.activation {
+                // SAFETY: these elements of `y` belong to this part.
+                unsafe { self.activate(s, f, row, rows) };
+            }
+        }
+    }
+}
+
+impl Forward {
+    /// Applies f to a finished block of rows, still in cache.
+    ///
+    /// # Safety
+    /// As for `run`.
+    #[inline(always)]
+    unsafe fn activate<S: Simd>(&self, s: S, f: Activation, row: usize, rows: usize) {
+        let (first, wide) = (self.columns.0, self.columns.1 - self.columns.0);
+        // Whole rows are one run.
+        let (runs, len) = if wide == self.outputs { (1, rows * wide) } else { (rows, wide) };
+        for r in 0..runs {
+            // SAFETY: within this part of `y`.
+            unsafe {
+                let y = self.y.add((row + r) * self.outputs + first);
+                Activate { f, x: y, y, len }.run(s);
+            }
+        }
+    }
+}

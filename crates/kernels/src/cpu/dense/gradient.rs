@@ -1,0 +1,196 @@
+//! Both backward passes: `c = a·b` by tiles of outer products, blocked for the caches, and what is done with a finished tile.
+//!
+//! Columns are taken in strips of a few vectors. A strip of `b` is copied into a packed panel when many tiles will read it; sums over more
+//! terms than a panel holds wait in `c`, or in scratch if the gradient is used up at once and never stored.
+
+use super::outer::{Outer, tile};
+use super::tiles::Pieces;
+use crate::cpu::activate::ActivateBackward;
+use crate::cpu::isa::Body;
+use crate::cpu::rule::{Constants, Parameters, update_run};
+use crate::cpu::simd::Simd;
+use crate::tuning::Blocks;
+use paceline_base::op::Activation;
+
+/// What becomes of a finished tile.
+#[derive(Clone, Copy)]
+pub(crate) enum Finish {
+    /// It stays in `c`.
+    Store,
+    /// It is multiplied by f′ of the values saved at the same places, and stays in `c`.
+    Through(Activation, *const f32),
+    /// It moves the parameters at the same places; `c` is not used.
+    Update(Constants, Parameters),
+}
+
+/// A part of `c[rows, columns] = a[rows, terms] · b[terms, columns]`.
+#[derive(Clone, Copy)]
+pub(crate) struct Product {
+    pub a: *const f32,
+    /// Strides of `a` along rows and terms.
+    pub a_strides: (usize, usize),
+    pub b: *const f32,
+    /// Columns of the whole product: the stride of `b` and `c`.
+    pub stride: usize,
+    pub terms: usize,
+    pub c: *mut f32,
+    pub finish: Finish,
+    /// This part's rows, first and one past the last.
+    pub rows: (usize, usize),
+    /// This part's columns.
+    pub columns: (usize, usize),
+    pub blocks: Blocks,
+    /// This thread's scratch: `Blocks::scratch()` elements, 64-byte aligned.
+    pub scratch: *mut f32,
+}
+
+/// A strip of columns: so many whole vectors, or (0 vectors) one partial vector.
+#[derive(Clone, Copy)]
+struct Strip {
+    start: usize,
+    vectors: usize,
+    len: usize,
+}
+
+impl Body for Product {
+    type Out = ();
+    #[inline(always)]
+    unsafe fn run<S: Simd>(self, s: S) {
+        let (first, last) = self.columns;
+        let whole = (last - first) / S::LANES;
+        for (row, rows) in Pieces::new(self.rows.0, self.rows.1, self.blocks.row_block) {
+            for (v, vectors) in Pieces::new(0, whole, S::TILES.outer.1) {
+                let strip = Strip { start: first + v * S::LANES, vectors, len: vectors * S::LANES };
+                // SAFETY: the strip lies within this part.
+                unsafe { self.strip(s, row, rows, strip) };
+            }
+            let rest = last - first - whole * S::LANES;
+            if rest > 0 {
+                let strip = Strip { start: last - rest, vectors: 0, len: rest };
+                // SAFETY: as above.
+                unsafe { self.strip(s, row, rows, strip) };
+            }
+        }
+    }
+}
+
+impl Product {
+    /// # Safety
+    /// As for `run`.
+    #[inline(always)]
+    unsafe fn strip<S: Simd>(&self, s: S, row: usize, rows: usize, strip: Strip) {
+        let Blocks { term_block, .. } = self.blocks;
+        let width = 64; // of a packed panel and of scratch, at least a strip
+        let panel = self.scratch;
+        let partial_sums = self.scratch.wrapping_add(term_block * width);
+        let pack = rows >= self.blocks.pack_rows && self.terms >= self.blocks.pack_terms && strip.vectors > 0;
+        let mut j = 0;
+        // Runs once also without terms: the gradient is then zero, and an update still happens.
+        loop {
+            let terms = (self.terms - j).min(term_block);
+            let done = j + terms == self.terms;
+            // SAFETY: all places lie within this part's operands, or within scratch.
+            unsafe {
+                let mut b = self.b.add(j * self.stride + strip.start);
+                let mut b_stride = self.stride;
+                if pack {
+                    for t in 0..terms {
+                        for v in 0..strip.vectors {
+                            let x = s.load(b.add(t * self.stride + v * S::LANES));
+                            s.store(panel.add(t * width + v * S::LANES), x);
+                        }
+                    }
+                    (b, b_stride) = (panel.cast_const(), width);
+                }
+                for (i, tile_rows) in Pieces::new(row, row + rows, S::TILES.outer.0) {
+                    let (c, c_stride) = match self.finish {
+                        Finish::Update(..) => (partial_sums.add((i - row) * width), width),
+                        _ => (self.c.add(i * self.stride + strip.start), self.stride),
+                    };
+                    let outer = Outer {
+                        a: self.a.add(i * self.a_strides.0 + j * self.a_strides.1),
+                        a_i: self.a_strides.0,
+                        a_j: self.a_strides.1,
+                        b,
+                        b_stride,
+                        j: terms,
+                        c,
+                        c_stride,
+                        add: j > 0,
+                    };
+                    tile(s, tile_rows, strip.vectors, strip.len, &outer);
+                    if done {
+                        self.finish(s, i, tile_rows, strip, c);
+                    }
+                }
+            }
+            j += terms;
+            if done {
+                return;
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for `run`; `c` is the finished tile.
+    #[inline(always)]
+    unsafe fn finish<S: Simd>(&self, s: S, row: usize, rows: usize, strip: Strip, c: *mut f32) {
+        // SAFETY: all places lie within this part's operands, or within scratch.
+        unsafe {
+            match &self.finish {
+                Finish::Store => {}
+                Finish::Through(f, saved) => {
+                    for i in 0..rows {
+                        let dx = c.add(i * self.stride);
+                        let saved = saved.add((row + i) * self.stride + strip.start);
+                        ActivateBackward { f: *f, dy: dx, saved, dx, len: strip.len }.run(s);
+                    }
+                }
+                Finish::Update(constants, parameters) => {
+                    for i in 0..rows {
+                        let at = (row + i) * self.stride + strip.start;
+                        update_run(s, constants, parameters.add(at), c.add(i * 64), strip.len);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// `db = Σ_rows dy`, for some outputs, in the order of the rows.
+pub(crate) struct BiasGradient {
+    pub dy: *const f32,
+    pub rows: usize,
+    pub outputs: usize,
+    /// Where the sums go, unless they move parameters.
+    pub db: *mut f32,
+    pub update: Option<(Constants, Parameters)>,
+}
+
+impl Body for BiasGradient {
+    type Out = ();
+    #[inline(always)]
+    unsafe fn run<S: Simd>(self, s: S) {
+        let mut at = 0;
+        while at < self.outputs {
+            let len = (self.outputs - at).min(S::LANES);
+            let mask = s.head(len);
+            // SAFETY: lanes below `outputs` only; the caller vouches for the pointers.
+            unsafe {
+                let mut sum = s.zero();
+                for r in 0..self.rows {
+                    sum = s.add(sum, s.load_head(self.dy.add(r * self.outputs + at), mask));
+                }
+                match &self.update {
+                    None => s.store_head(self.db.add(at), mask, sum),
+                    Some((constants, parameters)) => {
+                        let mut g = [0.0; 16];
+                        s.store(g.as_mut_ptr(), sum);
+                        update_run(s, constants, parameters.add(at), g.as_ptr(), len);
+                    }
+                }
+            }
+            at += S::LANES;
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! The backward passes' innermost loop: a tile of sums of outer products, all in registers.
+//!
+//! Per step along `j` a tile of I rows and V vectors reads V vectors and I single values for I·V multiply-adds.
+
+#![allow(clippy::needless_range_loop)] // indexed loops read as the formula, and unroll into registers
+
+use crate::cpu::simd::Simd;
+
+/// `c[i, k] (+)= Σ_j a[i, j] · b[j, k]`; `a` has a stride for each axis, so that it may lie either way round.
+#[derive(Clone, Copy)]
+pub(super) struct Outer {
+    pub a: *const f32,
+    pub a_i: usize,
+    pub a_j: usize,
+    pub b: *const f32,
+    pub b_stride: usize,
+    /// Terms to add.
+    pub j: usize,
+    pub c: *mut f32,
+    pub c_stride: usize,
+    /// Add to what `c` holds.
+    pub add: bool,
+}
+
+/// Runs the tile of `rows` rows and `vectors` whole vectors; with `partial` there is one vector of only so many elements.
+///
+/// # Safety
+/// Pointers valid for the sizes; the tile no larger than `S::TILES` allows.
+#[inline(always)]
+pub(super) unsafe fn tile<S: Simd>(s: S, rows: usize, vectors: usize, partial: usize, outer: &Outer) {
+    macro_rules! choose {
+        ($(($i:literal, $v:literal))*) => {
+            // SAFETY: the caller's promise.
+            unsafe {
+                match (rows, vectors) {
+                    $(($i, $v) => fixed::<S, $i, $v, false>(s, outer, 0),)*
+                    (1, 0) => fixed::<S, 1, 1, true>(s, outer, partial),
+                    (2, 0) => fixed::<S, 2, 1, true>(s, outer, partial),
+                    (3, 0) => fixed::<S, 3, 1, true>(s, outer, partial),
+                    (4, 0) => fixed::<S, 4, 1, true>(s, outer, partial),
+                    (5, 0) => fixed::<S, 5, 1, true>(s, outer, partial),
+                    (6, 0) => fixed::<S, 6, 1, true>(s, outer, partial),
+                    _ => unreachable!("an outer tile of {rows} by {vectors}"),
+                }
+            }
+        };
+    }
+    if S::LANES == 16 {
+        choose! {
+            (1, 1) (1, 2) (1, 3) (1, 4)
+            (2, 1) (2, 2) (2, 3) (2, 4)
+            (3, 1) (3, 2) (3, 3) (3, 4)
+            (4, 1) (4, 2) (4, 3) (4, 4)
+            (5, 1) (5, 2) (5, 3) (5, 4)
+            (6, 1) (6, 2) (6, 3) (6, 4)
+        }
+    } else {
+        choose! {
+            (1, 1) (1, 2) (1, 3)
+            (2, 1) (2, 2) (2, 3)
+            (3, 1) (3, 2) (3, 3)
+            (4, 1) (4, 2) (4, 3)
+        }
+    }
+}
+
+/// # Safety
+/// As for `tile`.
+#[inline(always)]
+unsafe fn fixed<S: Simd, const I: usize, const V: usize, const PARTIAL: bool>(s: S, outer: &Outer, partial: usize) {
+    let Outer { mut a, a_i, a_j, mut b, b_stride, j, c, c_stride, add } = *outer;
+    let mask = s.head(if PARTIAL { partial } else { S::LANES });
+    let mut sums = [[s.zero(); V]; I];
+    // SAFETY: all of a, b and c that the tile covers is valid, by the caller's promise.
+    unsafe {
+        if add {
+            for i in 0..I {
+                for v in 0..V {
+                    let from = c.add(i * c_stride + v * S::LANES);
+                    sums[i][v] = if PARTIAL { s.load_head(from, mask) } else { s.load(from) };
+                }
+            }
+        }
+        for _ in 0..j {
+            let mut bs = [s.zero(); V];
+            for v in 0..V {
+                let from = b.add(v * S::LANES);
+                bs[v] = if PARTIAL { s.load_head(from, mask) } else { s.load(from) };
+            }
+            for i in 0..I {
+                let value = s.splat(*a.add(i * a_i));
+                for v in 0..V {
+                    sums[i][v] = s.fma(value, bs[v], sums[i][v]);
+                }
+            }
+            a = a.wrapping_add(a_j);
+            b = b.wrapping_add(b_stride);
+        }
+        for i in 0..I {
+            for v in 0..V {
+                let to = c.add(i * c_stride + v * S::LANES);
+                if PARTIAL {
+                    s.store_head(to, mask, sums[i][v]);
+                } else {
+                    s.store(to, sums[i][v]);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Losses with their metrics and gradients, row by row.
+//!
+//! Rows are taken in chunks whose size depends on the number of rows alone, and the chunks' sums are added in order: the loss has the same
+//! bits for any number of threads.
+
+use super::isa::Body;
+use super::math;
+use super::simd::Simd;
+use crate::contract::class_of;
+use paceline_base::op::Loss;
+
+static LANE_NUMBERS: [f32; 16] = [0., 1., 2., 3., 4., 5., 6., 7., 8., 9., 10., 11., 12., 13., 14., 15.];
+
+/// What a chunk of rows adds to the metrics, in f64.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Sums {
+    pub loss: f64,
+    pub correct: f64,
+}
+
+/// One chunk of rows.
+#[derive(Clone, Copy)]
+pub(crate) struct Rows {
+    pub loss: Loss,
+    pub rows: usize,
+    pub classes: usize,
+    pub outputs: *const f32,
+    pub labels: *const f32,
+    /// Null if no gradient is wanted.
+    pub gradient: *mut f32,
+    pub scale: f32,
+}
+
+impl Body for Rows {
+    type Out = Sums;
+    #[inline(always)]
+    unsafe fn run<S: Simd>(self, s: S) -> Sums {
+        // SAFETY: the caller vouches for the pointers.
+        unsafe {
+            match self.loss {
+                Loss::SoftmaxCrossEntropy => self.softmax(s),
+                Loss::MeanSquaredError => self.squares(s),
+            }
+        }
+    }
+}
+
+/// Calls `$body` with (`$at`, `$load`, `$mask`) for each vector of a row: whole ones, then the masked rest.
+macro_rules! over_row {
+    ($s:ident, $S:ident, $len:expr, $row:expr, |$at:ident, $v:ident, $mask:ident| $body:expr) => {{
+        let full = $len / $S::LANES * $S::LANES;
+        let mut $at = 0;
+        let $mask = $s.head($S::LANES);
+        while $at < full {
+            let $v = $s.load($row.add($at));
+            $body;
+            $at += $S::LANES;
+        }
+        if full < $len {
+            let $mask = $s.head($len - full);
+            let $v = $s.load_head($row.add($at), $mask);
+            $body;
+        }
+    }};
+}
+
+impl Rows {
+    /// Loss −log softmax, by log-sum-exp.
+    ///
+    /// # Safety
+    /// As for `run`.
+    #[inline(always)]
+    unsafe fn softmax<S: Simd>(self, s: S) -> Sums {
+        let mut sums = Sums::default();
+        // Σ log = log Π: one multiplication per row, one logarithm per chunk (each factor is in 1 … classes).
+        let mut product = 1.0_f64;
+        // SAFETY: rows lie within the buffers by the caller's promise; vectors within their row, by `over_row`.
+        unsafe {
+            for r in 0..self.rows {
+                let row = self.outputs.add(r * self.classes);
+                let label = class_of(f64::from(*self.labels.add(r)), self.classes);
+                let (max, first) = largest(s, row, self.classes);
+                let top = s.splat(max);
+                let mut total = s.zero();
+                over_row!(s, S, self.classes, row, |at, v, mask| {
+                    let e = s.select(mask, math::exp(s, s.sub(v, top)), s.zero());
+                    if !self.gradient.is_null() {
+                        s.store_head(self.gradient.add(r * self.classes + at), mask, e);
+                    }
+                    total = s.add(total, e);
+                });
+                let total = s.sum(total);
+                product *= f64::from(total);
+                if !(1e-200..1e200).contains(&product) {
+                    sums.loss += product.ln();
+                    product = 1.0;
+                }
+                sums.loss += label.map_or(f64::NAN, |label| f64::from(max) - f64::from(*row.add(label)));
+                // A NaN anywhere in the row has made the total NaN.
+                sums.correct += f64::from(u8::from(!total.is_nan() && label == Some(first)));
+                if !self.gradient.is_null() {
+                    let gradient = self.gradient.add(r * self.classes);
+                    let factor = s.splat(self.scale / total);
+                    over_row!(s, S, self.classes, gradient, |at, v, mask| {
+                        s.store_head(gradient.add(at), mask, s.mul(v, factor));
+                    });
+                    if let Some(label) = label {
+                        *gradient.add(label) -= self.scale;
+                    }
+                }
+            }
+        }
+        sums.loss += product.ln();
+        sums
+    }
+
+    /// Loss Σ (y − one_hot)² / classes.
+    ///
+    /// # Safety
+    /// As for `run`.
+    #[inline(always)]
+    unsafe fn squares<S: Simd>(self, s: S) -> Sums {
+        let mut sums = Sums::default();
+        let factor = (2.0 / self.classes as f64 * f64::from(self.scale)) as f32;
+        // SAFETY: rows lie within the buffers by the caller's promise; vectors within their row, by `over_row`.
+        unsafe {
+            for r in 0..self.rows {
+                let row = self.outputs.add(r * self.classes);
+                let label = class_of(f64::from(*self.labels.add(r)), self.classes);
+                let (_, first) = largest(s, row, self.classes);
+                let target = s.splat(label.map_or(f32::NAN, |label| label as f32));
+                let mut squares = s.zero();
+                over_row!(s, S, self.classes, row, |at, v, mask| {
+                    let lane = s.add(s.load(LANE_NUMBERS.as_ptr()), s.splat(at as f32));
+                    let distance = s.sub(v, s.select(s.eq(lane, target), s.splat(1.0), s.zero()));
+                    squares = s.fma(distance, distance, squares);
+                    if !self.gradient.is_null() {
+                        s.store_head(self.gradient.add(r * self.classes + at), mask, s.mul(distance, s.splat(factor)));
+                    }
+                });
+                let squares = f64::from(s.sum(squares));
+                sums.correct += f64::from(u8::from(!squares.is_nan() && label == Some(first)));
+                sums.loss += if label.is_some() { squares / self.classes as f64 } else { f64::NAN };
+            }
+        }
+        sums
+    }
+}
+
+/// The largest value of a row and its first place; of no use if the row holds a NaN.
+///
+/// # Safety
+/// `row` must be readable for `len` elements.
+#[inline(always)]
+unsafe fn largest<S: Simd>(s: S, row: *const f32, len: usize) -> (f32, usize) {
+    let low = s.splat(f32::NEG_INFINITY);
+    let mut best = low;
+    // SAFETY: `over_row` stays below `len`.
+    unsafe {
+        over_row!(s, S, len, row, |at, v, mask| best = s.max(best, s.select(mask, v, low)));
+        let max = s.largest(best);
+        let top = s.splat(max);
+        let mut first = usize::MAX;
+        over_row!(s, S, len, row, |at, v, mask| {
+            let bits = s.bits(s.eq(v, top)) & s.bits(mask);
+            if bits != 0 && first == usize::MAX {
+                first = at + bits.trailing_zeros() as usize;
+            }
+        });
+        (max, first)
+    }
+}

@@ -1,0 +1,227 @@
+//! The fast device: f32 on the host's cores, kernels chosen by instruction set at run time.
+//!
+//! A `Cpu` is driven by one thread and computes inline: work is done when `submit` returns. With `threads > 1` large kernels are
+//! divided over a small pool, by elements of the *result*, so that the bits do not depend on the number of threads.
+
+mod activate;
+mod dense;
+mod dropout;
+mod isa;
+mod loss;
+mod math;
+mod memory;
+mod moves;
+mod pin;
+mod pool;
+mod rule;
+mod simd;
+mod submit;
+
+pub use isa::Isa;
+
+use crate::device::{Device, Event, Staging};
+use crate::tuning::Tuning;
+use isa::Detected;
+use memory::Memory;
+use moves::{FromBytes, FromDoubles};
+use paceline_base::kernel::{Arena, BufferId, Call, Fusion, StepArgs, Values};
+use paceline_base::op::Activation;
+use paceline_base::units::DType;
+use paceline_base::{Error, Result};
+use pool::Pool;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// What this device takes as one kernel.
+const FUSIONS: [Fusion; 8] = [
+    Fusion::DenseActivation(Activation::Relu),
+    Fusion::DenseActivation(Activation::Tanh),
+    Fusion::DenseActivation(Activation::Sigmoid),
+    Fusion::DenseActivation(Activation::Gelu),
+    Fusion::DenseThrough(Activation::Relu),
+    Fusion::DenseThrough(Activation::Tanh),
+    Fusion::DenseThrough(Activation::Sigmoid),
+    Fusion::DenseUpdate,
+];
+
+/// How to make a [`Cpu`].
+#[derive(Clone, Debug, Default)]
+pub struct CpuOptions {
+    /// Threads per kernel, the driving one included; 0 means 1.
+    pub threads: usize,
+    /// Cores for the driving thread (the first, pinned when memory is allocated) and its helpers (the others, counting round).
+    pub cores: Option<Vec<usize>>,
+    /// The instruction set; the best that the processor has if none is given.
+    pub isa: Option<Isa>,
+    /// Kernel choices from an earlier run; heuristics if none are given. `isa` must then be absent or the same.
+    pub tuning: Option<Tuning>,
+}
+
+/// The host's processor as a device.
+pub struct Cpu {
+    isa: Detected,
+    tuning: Tuning,
+    cores: Option<Vec<usize>>,
+    pool: Pool,
+    /// Scratch of each thread, one after the other.
+    scratch: Memory,
+    memory: Arc<Memory>,
+    slots: Vec<(usize, usize)>,
+    lent: Vec<bool>,
+    submitted: u64,
+}
+
+impl Cpu {
+    /// A device without buffers yet.
+    ///
+    /// ```
+    /// use paceline_kernels::{Cpu, CpuOptions, Device};
+    /// let cpu = Cpu::new(CpuOptions { threads: 2, ..CpuOptions::default() }).unwrap();
+    /// assert!(cpu.describe().ends_with("2 threads)"));
+    /// ```
+    pub fn new(options: CpuOptions) -> Result<Self> {
+        let CpuOptions { threads, cores, isa, tuning } = options;
+        let tuning = tuning.unwrap_or_else(|| Tuning::heuristic(isa.unwrap_or_else(Isa::detect)));
+        if let Some(problem) = tuning.problem() {
+            return Err(Error::user(problem));
+        }
+        if isa.is_some_and(|isa| isa != tuning.isa) {
+            return Err(Error::user(format!("the tuning is for {}: give that instruction set, or none", tuning.isa)));
+        }
+        if let Some(cores) = &cores {
+            pin::check(cores)?;
+        }
+        let pool = Pool::new(threads.max(1), cores.as_deref())?;
+        Ok(Self {
+            isa: Detected::new(tuning.isa).ok_or_else(|| Error::internal("an undetected instruction set"))?,
+            tuning,
+            cores,
+            scratch: Memory::new(pool.threads() * tuning.blocks.scratch())?,
+            pool,
+            memory: Arc::new(Memory::new(0)?),
+            slots: Vec::new(),
+            lent: Vec::new(),
+            submitted: 0,
+        })
+    }
+
+    /// The kernel choices in use: save them, and give them to the device that resumes the run.
+    pub fn tuning(&self) -> Tuning {
+        self.tuning
+    }
+
+    /// Where a buffer begins, and its length.
+    #[inline]
+    fn buffer(&self, id: BufferId) -> (*mut f32, usize) {
+        let (offset, len) = self.slots[id.0 as usize];
+        // SAFETY: `allocate` saw that all slots lie within the memory.
+        (unsafe { self.memory.as_ptr().add(offset) }, len)
+    }
+
+    /// A buffer's part from `at` on, which must hold `len` elements.
+    fn part(&self, id: BufferId, at: usize, len: usize) -> *mut f32 {
+        let (start, all) = self.buffer(id);
+        debug_assert!(!self.lent[id.0 as usize], "buffer {} is lent", id.0);
+        assert!(
+            at <= all && len <= all - at,
+            "elements {at}..{} of buffer {}, which has {all}",
+            at as u128 + len as u128,
+            id.0
+        );
+        start.wrapping_add(at)
+    }
+}
+
+impl Device for Cpu {
+    fn describe(&self) -> String {
+        let threads = self.pool.threads();
+        format!("cpu ({}, {threads} thread{})", self.tuning.isa, if threads == 1 { "" } else { "s" })
+    }
+
+    fn dtype(&self) -> DType {
+        DType::F32
+    }
+
+    fn fusions(&self) -> &[Fusion] {
+        &FUSIONS
+    }
+
+    fn allocate(&mut self, arena: &Arena) -> Result<()> {
+        if let Some(slot) = arena.slots.iter().find(|(offset, len)| offset + len > arena.len) {
+            return Err(Error::internal(format!("buffer {slot:?} exceeds the arena of {} elements", arena.len)));
+        }
+        if let Some(cores) = &self.cores {
+            pin::pin(cores[0])?;
+        }
+        self.memory = Arc::new(Memory::new(arena.len)?);
+        self.slots = arena.slots.clone();
+        self.lent = vec![false; arena.slots.len()];
+        Ok(())
+    }
+
+    fn allocated_bytes(&self) -> usize {
+        (self.memory.len() + self.scratch.len()) * size_of::<f32>()
+    }
+
+    fn submit(&mut self, call: &Call, args: &StepArgs) -> Event {
+        self.execute(call, args);
+        self.submitted += 1;
+        Event(self.submitted)
+    }
+
+    fn wait(&mut self, _event: Event) {}
+
+    fn load(&mut self, buffer: BufferId, at: usize, values: Values<'_>) {
+        match values {
+            Values::U8 { bytes, scale, offset } => {
+                let to = submit::Shared(self.part(buffer, at, bytes.len()));
+                let isa = self.isa;
+                self.elements(bytes.len(), move |from, to_end| {
+                    let to = to.get().wrapping_add(from);
+                    let body = FromBytes { bytes: &bytes[from..to_end], to, scale, offset };
+                    // SAFETY: `part` checked the length, and each thread has its own range.
+                    unsafe { isa.run(body) }
+                });
+            }
+            Values::F32(from) => {
+                let to = self.part(buffer, at, from.len());
+                // SAFETY: `part` checked the length; the host's slice is not device memory.
+                unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) }
+            }
+            Values::F64(doubles) => {
+                let to = self.part(buffer, at, doubles.len());
+                // SAFETY: `part` checked the length.
+                unsafe { self.isa.run(FromDoubles { doubles, to }) }
+            }
+        }
+    }
+
+    fn read(&mut self, buffer: BufferId, out: &mut [f64]) {
+        let from = self.part(buffer, 0, out.len());
+        for (i, out) in out.iter_mut().enumerate() {
+            // SAFETY: `part` checked the length.
+            *out = f64::from(unsafe { *from.add(i) });
+        }
+    }
+
+    fn pack(&mut self, buffer: BufferId) -> Staging {
+        debug_assert!(!self.lent[buffer.0 as usize], "buffer {} is lent already", buffer.0);
+        self.lent[buffer.0 as usize] = true;
+        let (start, len) = self.buffer(buffer);
+        let data = NonNull::new(start.cast::<u8>()).expect("device memory is never null");
+        // SAFETY: initialised (zeroed) and aligned memory that the `Arc` keeps; by the trait's contract no kernel touches the buffer until
+        // the staging comes back.
+        unsafe { Staging::new(data, len * size_of::<f32>(), DType::F32, self.memory.clone()) }
+    }
+
+    fn unpack(&mut self, buffer: BufferId, staging: Staging) {
+        debug_assert!(self.lent[buffer.0 as usize], "buffer {} was not lent", buffer.0);
+        self.lent[buffer.0 as usize] = false;
+        let (start, len) = self.buffer(buffer);
+        assert_eq!((staging.dtype(), staging.len()), (DType::F32, len), "a staging of another buffer came back");
+        if staging.as_ptr().as_ptr() != start.cast() {
+            // SAFETY: both hold `len` elements; they may overlap, as buffers may.
+            unsafe { std::ptr::copy(staging.as_ptr().as_ptr().cast_const().cast(), start, len) }
+        }
+    }
+}

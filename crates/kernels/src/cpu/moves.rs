@@ -1,0 +1,69 @@
+//! Kernels that move values: strided copies and sums, and conversions from and to the host's types.
+
+use super::isa::Body;
+use super::simd::Simd;
+
+/// `to += from` over a run.
+pub(crate) struct AddRun {
+    pub from: *const f32,
+    pub to: *mut f32,
+    pub len: usize,
+}
+
+impl Body for AddRun {
+    type Out = ();
+    #[inline(always)]
+    unsafe fn run<S: Simd>(self, s: S) {
+        let full = self.len / S::LANES * S::LANES;
+        // SAFETY: all accesses lie below `len`; the caller vouches for the pointers.
+        unsafe {
+            let mut i = 0;
+            while i < full {
+                s.store(self.to.add(i), s.add(s.load(self.to.add(i)), s.load(self.from.add(i))));
+                i += S::LANES;
+            }
+            if full < self.len {
+                let mask = s.head(self.len - full);
+                let sum = s.add(s.load_head(self.to.add(full), mask), s.load_head(self.from.add(full), mask));
+                s.store_head(self.to.add(full), mask, sum);
+            }
+        }
+    }
+}
+
+/// `to = byte · scale + offset`; the compiler vectorises it with the entry point's features. Two roundings on every instruction set, so
+/// that all devices hold the same inputs.
+pub(crate) struct FromBytes<'a> {
+    pub bytes: &'a [u8],
+    pub to: *mut f32,
+    pub scale: f32,
+    pub offset: f32,
+}
+
+impl Body for FromBytes<'_> {
+    type Out = ();
+    #[inline(always)]
+    unsafe fn run<S: Simd>(self, _s: S) {
+        for (i, byte) in self.bytes.iter().enumerate() {
+            // SAFETY: the caller vouches for as many elements as there are bytes.
+            unsafe { *self.to.add(i) = f32::from(*byte) * self.scale + self.offset };
+        }
+    }
+}
+
+/// `to = from`, rounded.
+pub(crate) struct FromDoubles<'a> {
+    pub doubles: &'a [f64],
+    pub to: *mut f32,
+}
+
+impl Body for FromDoubles<'_> {
+    type Out = ();
+    #[inline(always)]
+    unsafe fn run<S: Simd>(self, _s: S) {
+        for (i, x) in self.doubles.iter().enumerate() {
+            // SAFETY: the caller vouches for as many elements as there are values.
+            unsafe { *self.to.add(i) = *x as f32 };
+        }
+    }
+}

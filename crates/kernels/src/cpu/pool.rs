@@ -1,0 +1,192 @@
+//! Threads within a kernel: a pool that spins for a moment, then sleeps.
+//!
+//! 1. The driver writes the job, sets the count of busy workers, and raises the generation.
+//! 2. A worker that sees a new generation runs its part and lowers the count.
+//! 3. The driver runs part 0 and waits for the count to reach zero.
+//!
+//! A worker that has seen nothing new for a while announces that it sleeps, looks once more, and parks; the driver wakes those that
+//! announced it. Nothing is allocated per job. A panic in any part ends the process with a message: other parts may still be
+//! writing to the same buffers, and there is no state to return to.
+
+use super::pin;
+use paceline_base::{Error, Result};
+use std::cell::UnsafeCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// How long a worker spins before it sleeps: longer than the gaps between the kernels of a step.
+const SPIN: Duration = Duration::from_micros(50);
+
+type Job<'a> = &'a (dyn Fn(usize) + Sync);
+
+struct Shared {
+    job: UnsafeCell<Option<Job<'static>>>,
+    generation: AtomicU64,
+    busy: AtomicUsize,
+    stop: AtomicBool,
+    sleeping: Vec<AtomicBool>,
+}
+
+// SAFETY: `job` is written only while no worker is busy, before the generation rises (release), and read only after a worker has seen it
+// rise (acquire).
+unsafe impl Sync for Shared {}
+
+/// The threads that help the driving thread.
+pub(crate) struct Pool {
+    shared: Arc<Shared>,
+    workers: Vec<JoinHandle<()>>,
+}
+
+impl Pool {
+    /// A pool for `threads` threads, the driver included; worker i is pinned to the i-th core, counting round.
+    pub(crate) fn new(threads: usize, cores: Option<&[usize]>) -> Result<Self> {
+        let count = threads.saturating_sub(1);
+        let shared = Arc::new(Shared {
+            job: UnsafeCell::new(None),
+            generation: AtomicU64::new(0),
+            busy: AtomicUsize::new(0),
+            stop: AtomicBool::new(false),
+            sleeping: (0..count).map(|_| AtomicBool::new(false)).collect(),
+        });
+        let mut pool = Self { shared, workers: Vec::with_capacity(count) };
+        for index in 0..count {
+            let shared = pool.shared.clone();
+            let core = cores.map(|cores| cores[(index + 1) % cores.len()]);
+            let worker = thread::Builder::new()
+                .name(format!("kernel-{}", index + 1))
+                .spawn(move || {
+                    if let Some(core) = core {
+                        // The cores were checked; a refusal now costs speed only.
+                        let _ = pin::pin(core);
+                    }
+                    work(&shared, index);
+                })
+                .map_err(|e| Error::failure(format!("cannot start {threads} threads: {e}; use fewer")))?;
+            pool.workers.push(worker);
+        }
+        Ok(pool)
+    }
+
+    /// Number of threads, the driver included.
+    pub(crate) fn threads(&self) -> usize {
+        self.workers.len() + 1
+    }
+
+    /// Runs `job(0)` … `job(threads − 1)`, one on each thread, and returns when all are done.
+    pub(crate) fn run(&mut self, job: Job<'_>) {
+        let shared = &*self.shared;
+        // SAFETY: no worker is busy (the last `run` waited for that, and `&mut self` excludes another), so nobody reads `job`;
+        // and no worker uses it after this function returns, so its lifetime may be forgotten.
+        unsafe { *shared.job.get() = Some(std::mem::transmute::<Job<'_>, Job<'static>>(job)) };
+        shared.busy.store(self.workers.len(), Relaxed);
+        shared.generation.fetch_add(1, SeqCst);
+        for (worker, sleeping) in self.workers.iter().zip(&shared.sleeping) {
+            if sleeping.load(SeqCst) {
+                worker.thread().unpark();
+            }
+        }
+        run_or_abort(job, 0);
+        let mut spins = 0_u32;
+        while shared.busy.load(Acquire) != 0 {
+            spins += 1;
+            if spins > 20_000 {
+                thread::yield_now(); // more threads than cores: let the others finish
+            } else {
+                std::hint::spin_loop();
+            }
+        }
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, SeqCst);
+        self.shared.generation.fetch_add(1, SeqCst);
+        for worker in self.workers.drain(..) {
+            worker.thread().unpark();
+            let _ = worker.join();
+        }
+    }
+}
+
+/// A worker's life.
+fn work(shared: &Shared, index: usize) {
+    let mut seen = 0;
+    loop {
+        seen = next_generation(shared, index, seen);
+        if shared.stop.load(SeqCst) {
+            return;
+        }
+        // SAFETY: the generation has risen, so the job is written, and it stays until `busy` falls.
+        let job = unsafe { (*shared.job.get()).expect("a job comes with each generation") };
+        run_or_abort(job, index + 1);
+        shared.busy.fetch_sub(1, Release);
+    }
+}
+
+/// Waits until the generation differs from `seen`: first spinning, then asleep.
+fn next_generation(shared: &Shared, index: usize, seen: u64) -> u64 {
+    let begin = Instant::now();
+    loop {
+        for _ in 0..64 {
+            let now = shared.generation.load(Acquire);
+            if now != seen {
+                return now;
+            }
+            std::hint::spin_loop();
+        }
+        if begin.elapsed() > SPIN {
+            break;
+        }
+    }
+    let sleeping = &shared.sleeping[index];
+    sleeping.store(true, SeqCst);
+    loop {
+        // Looked at after the announcement: a driver that raised it before saw no sleeper, one that raises it later will wake us.
+        let now = shared.generation.load(SeqCst);
+        if now != seen {
+            sleeping.store(false, SeqCst);
+            return now;
+        }
+        thread::park();
+    }
+}
+
+fn run_or_abort(job: Job<'_>, part: usize) {
+    if catch_unwind(AssertUnwindSafe(|| job(part))).is_err() {
+        eprintln!("internal error: part {part} of a kernel failed, see above (this is a bug in Paceline)");
+        std::process::abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_part_runs_once_per_job_also_after_sleep() {
+        for threads in 1..5 {
+            let mut pool = Pool::new(threads, None).unwrap();
+            let counts: Vec<AtomicUsize> = (0..threads).map(|_| AtomicUsize::new(0)).collect();
+            for round in 0..200 {
+                if round % 50 == 0 {
+                    thread::sleep(Duration::from_millis(2));
+                }
+                pool.run(&|part| {
+                    counts[part].fetch_add(1, Relaxed);
+                });
+            }
+            assert!(counts.iter().all(|c| c.load(Relaxed) == 200));
+        }
+    }
+
+    #[test]
+    fn an_unused_pool_stops() {
+        for _ in 0..50 {
+            drop(Pool::new(3, None).unwrap());
+        }
+    }
+}

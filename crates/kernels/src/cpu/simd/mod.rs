@@ -1,0 +1,143 @@
+//! Vectors of f32: the small language that all fast kernels are written in, once, for every instruction set.
+//!
+//! A value of a type that implements [`Simd`] is a proof that the processor has that instruction set: such values are made only by
+//! [`Isa::run`](super::isa::Isa::run), after detection. So arithmetic is safe to call, and only memory access is not. All methods and all
+//! kernels are `inline(always)` into one entry point per instruction set, which carries the `target_feature`.
+
+#![allow(clippy::needless_range_loop)] // indexed loops read as the formula, and unroll into registers
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod avx2;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod avx512;
+pub(crate) mod portable;
+
+/// How many accumulators fit the register file, for the two products.
+#[derive(Clone, Copy)]
+pub(crate) struct Tiles {
+    /// Dot products (forward): samples by outputs.
+    pub dot: (usize, usize),
+    /// Dot products with few outputs: at most so many, all at once, two samples at a time.
+    pub dot_wide: usize,
+    /// Outer products (backward): rows by vectors.
+    pub outer: (usize, usize),
+}
+
+/// One instruction set's vectors of f32.
+pub(crate) trait Simd: Copy {
+    /// A vector.
+    type V: Copy;
+    /// One bit per lane.
+    type M: Copy;
+    /// Elements per vector: 8 or 16.
+    const LANES: usize;
+    /// Register blocking.
+    const TILES: Tiles;
+
+    /// The same value in all lanes.
+    fn splat(self, x: f32) -> Self::V;
+    /// Reads `LANES` elements.
+    ///
+    /// # Safety
+    /// They must be readable.
+    unsafe fn load(self, from: *const f32) -> Self::V;
+    /// Writes `LANES` elements.
+    ///
+    /// # Safety
+    /// They must be writable.
+    unsafe fn store(self, to: *mut f32, v: Self::V);
+    /// The first `n` lanes.
+    fn head(self, n: usize) -> Self::M;
+    /// Reads the lanes of a mask made by `head`; the others are zero.
+    ///
+    /// # Safety
+    /// The lanes of the mask must be readable.
+    unsafe fn load_head(self, from: *const f32, mask: Self::M) -> Self::V;
+    /// Writes the lanes of a mask made by `head`.
+    ///
+    /// # Safety
+    /// The lanes of the mask must be writable.
+    unsafe fn store_head(self, to: *mut f32, mask: Self::M, v: Self::V);
+
+    fn add(self, a: Self::V, b: Self::V) -> Self::V;
+    fn sub(self, a: Self::V, b: Self::V) -> Self::V;
+    fn mul(self, a: Self::V, b: Self::V) -> Self::V;
+    fn div(self, a: Self::V, b: Self::V) -> Self::V;
+    fn sqrt(self, a: Self::V) -> Self::V;
+    /// a·b + c
+    fn fma(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+    /// The larger; `b` if either is NaN.
+    fn max(self, a: Self::V, b: Self::V) -> Self::V;
+    /// The smaller; `b` if either is NaN.
+    fn min(self, a: Self::V, b: Self::V) -> Self::V;
+    /// To the nearest integer.
+    fn round(self, a: Self::V) -> Self::V;
+    /// a·2ⁿ for integral n in −252 … 254.
+    fn scale_by_power(self, a: Self::V, n: Self::V) -> Self::V;
+    /// a ≤ b; false for NaN.
+    fn le(self, a: Self::V, b: Self::V) -> Self::M;
+    /// a < b; false for NaN.
+    fn lt(self, a: Self::V, b: Self::V) -> Self::M;
+    /// a = b; false for NaN.
+    fn eq(self, a: Self::V, b: Self::V) -> Self::M;
+    /// `yes` in the lanes of the mask, `no` in the others.
+    fn select(self, mask: Self::M, yes: Self::V, no: Self::V) -> Self::V;
+    /// The mask as an integer, lane 0 lowest.
+    fn bits(self, mask: Self::M) -> u32;
+    /// |a| and the sign of `sign`.
+    fn copy_sign(self, a: Self::V, sign: Self::V) -> Self::V;
+
+    /// `a / (√b · s + e)` for b ≥ 0 to about 2 units in the last place: the heart of Adam.
+    #[inline(always)]
+    fn over_root(self, a: Self::V, b: Self::V, s: Self::V, e: Self::V) -> Self::V {
+        self.div(a, self.fma(self.sqrt(b), s, e))
+    }
+
+    /// Half of a transposing reduction: lane l holds `a[l] + a[l ^ D]` if bit D of l is clear, else the same of `b`.
+    fn fold<const D: usize>(self, a: Self::V, b: Self::V) -> Self::V;
+
+    /// Zero in all lanes.
+    #[inline(always)]
+    fn zero(self) -> Self::V {
+        self.splat(0.0)
+    }
+
+    /// −a·b + c
+    #[inline(always)]
+    fn sub_mul(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V {
+        self.fma(self.sub(self.zero(), a), b, c)
+    }
+
+    /// The sum over the lanes, always by the same tree: halves, quarters, eighths …
+    #[inline(always)]
+    fn sum(self, v: Self::V) -> f32 {
+        let v = if Self::LANES == 16 { self.fold::<8>(v, v) } else { v };
+        let v = self.fold::<4>(v, v);
+        let v = self.fold::<2>(v, v);
+        self.first(self.fold::<1>(v, v))
+    }
+
+    /// Lane 0.
+    fn first(self, v: Self::V) -> f32;
+
+    /// The largest lane; NaN lanes may or may not show.
+    fn largest(self, v: Self::V) -> f32;
+
+    /// The lane sums of up to `LANES` vectors: lane l of the result is the sum of `v[l]`. Each sum is taken by the same tree, whatever
+    /// its place, so a dot product's bits do not depend on the tile in which it was computed.
+    #[inline(always)]
+    fn sums(self, mut v: [Self::V; 16]) -> Self::V {
+        if Self::LANES == 16 {
+            for j in 0..8 {
+                v[j] = self.fold::<8>(v[j], v[j + 8]);
+            }
+        }
+        for j in 0..4 {
+            v[j] = self.fold::<4>(v[j], v[j + 4]);
+        }
+        for j in 0..2 {
+            v[j] = self.fold::<2>(v[j], v[j + 2]);
+        }
+        self.fold::<1>(v[0], v[1])
+    }
+}

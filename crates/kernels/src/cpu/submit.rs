@@ -1,0 +1,346 @@
+//! From a call to a kernel: looks up buffers, divides the work over threads, and runs the body on the chosen instruction set.
+
+use super::Cpu;
+use super::activate::{Activate, ActivateBackward};
+use super::dense::{BiasGradient, Finish, Forward, Product};
+use super::dropout::{Dropout, Mask};
+use super::loss::{Rows, Sums};
+use super::moves::AddRun;
+use super::rule::{Constants, Parameters, Update};
+use crate::contract;
+use paceline_base::kernel::{BufferId, Call, DenseDims, Kernel, StepArgs};
+use paceline_base::op::{Activation, Loss};
+use paceline_base::optim::{Rule, Segment};
+use paceline_base::region::{Region, Strided, split_range};
+use std::ptr::{null, null_mut};
+
+/// Lets the parts of a kernel share its arguments: each part writes its own elements only.
+#[derive(Clone, Copy)]
+pub(super) struct Shared<T>(pub(super) T);
+
+// SAFETY: used only for arguments of kernels whose parts write disjoint elements.
+unsafe impl<T> Sync for Shared<T> {}
+// SAFETY: as above.
+unsafe impl<T> Send for Shared<T> {}
+
+impl<T: Copy> Shared<T> {
+    pub(super) fn get(&self) -> T {
+        self.0
+    }
+}
+
+/// Results are divided between threads at multiples of this many elements: a cache line.
+const LINE: usize = 16;
+
+/// Most chunks that the rows of a loss are divided into.
+const CHUNKS: usize = 256;
+
+impl Cpu {
+    pub(super) fn execute(&mut self, call: &Call, args: &StepArgs) {
+        contract::check(call, |id| self.slots[id.0 as usize].1);
+        debug_assert!(call.args.iter().all(|id| !self.lent[id.0 as usize]), "{} on a lent buffer", call.kernel.name());
+        let a = &call.args;
+        match &call.kernel {
+            Kernel::DenseForward { dims, bias, activation } => self.forward(*dims, *bias, *activation, a),
+            Kernel::DenseBackwardData { dims, through } => self.backward_data(*dims, *through, a),
+            Kernel::DenseBackwardWeights { dims, bias } => self.backward_weights(*dims, *bias, a),
+            Kernel::DenseBackwardUpdate { dims, bias, rule, l2 } => {
+                self.backward_update(*dims, *bias, rule, *l2, a, args);
+            }
+            Kernel::Activate { function, len } => self.activate(*function, *len, a),
+            Kernel::ActivateBackward { function, len } => self.activate_backward(*function, *len, a),
+            Kernel::Dropout { rate, layer, region, shape } => {
+                self.dropout(Mask::new(args.seed, *layer, args.step, *rate), region, shape, a);
+            }
+            Kernel::Loss { loss, rows, classes, gradient } => self.loss(*loss, *rows, *classes, *gradient, a, args),
+            Kernel::Copy(walk) => self.copy(walk, a),
+            Kernel::Add(walk) => self.add(walk, a),
+            Kernel::Zero { len } => {
+                // SAFETY: the contract was checked; zero bytes are zero floats.
+                unsafe { std::ptr::write_bytes(self.at(a[0]), 0, *len) }
+            }
+            Kernel::Update { rule, segments } => self.update(rule, segments, a, args),
+        }
+    }
+
+    /// Where a buffer begins.
+    #[inline]
+    fn at(&self, id: BufferId) -> *mut f32 {
+        self.buffer(id).0
+    }
+
+    /// Divides `0..units` over the threads if the work is worth it; calls `part(thread, first, end)`.
+    fn divide(&mut self, worth: bool, units: usize, part: impl Fn(usize, usize, usize) + Sync) {
+        let threads = self.pool.threads();
+        if threads == 1 || !worth {
+            part(0, 0, units);
+        } else {
+            self.pool.run(&|thread| {
+                let range = split_range(units, threads, thread);
+                if !range.is_empty() {
+                    part(thread, range.start, range.end);
+                }
+            });
+        }
+    }
+
+    /// Divides `0..len` elements over the threads, at cache lines, if there are enough; calls `part(first, end)`.
+    pub(super) fn elements(&mut self, len: usize, part: impl Fn(usize, usize) + Sync) {
+        let worth = len >= self.tuning.parallel_elements;
+        self.divide(worth, len.div_ceil(LINE), |_, first, end| part(first * LINE, (end * LINE).min(len)));
+    }
+
+    fn worth(&self, dims: DenseDims) -> bool {
+        2 * dims.rows * dims.outputs * dims.inputs >= self.tuning.parallel_flops
+    }
+
+    fn forward(&mut self, dims: DenseDims, bias: bool, activation: Option<Activation>, a: &[BufferId]) {
+        let DenseDims { rows, outputs, inputs } = dims;
+        let whole = Shared(Forward {
+            x: self.at(a[0]),
+            w: self.at(a[1]),
+            y: self.at(a[2]),
+            bias: if bias { self.at(a[3]) } else { null() },
+            activation,
+            inputs,
+            outputs,
+            rows: (0, rows),
+            columns: (0, outputs),
+            blocks: self.tuning.blocks,
+        });
+        let isa = self.isa;
+        let by_rows = rows >= 4 * self.pool.threads();
+        let units = if by_rows { rows } else { outputs.div_ceil(LINE) };
+        self.divide(self.worth(dims), units, |_, first, end| {
+            let mut part = whole.get();
+            if by_rows {
+                part.rows = (first, end);
+            } else {
+                part.columns = (first * LINE, (end * LINE).min(outputs));
+            }
+            // SAFETY: the contract was checked; parts have their own rows or columns.
+            unsafe { isa.run(part) }
+        });
+    }
+
+    /// Divides a product by rows if there are enough, else by columns.
+    fn product(&mut self, dims: DenseDims, whole: Product) {
+        let isa = self.isa;
+        let (rows, columns) = (whole.rows.1, whole.columns.1);
+        let by_rows = rows >= 12 * self.pool.threads();
+        let units = if by_rows { rows } else { columns.div_ceil(LINE) };
+        let (scratch, size) = (Shared(self.scratch.as_ptr()), self.tuning.blocks.scratch());
+        let whole = Shared(whole);
+        self.divide(self.worth(dims), units, |thread, first, end| {
+            let mut part = whole.get();
+            part.scratch = scratch.get().wrapping_add(thread * size);
+            if by_rows {
+                part.rows = (first, end);
+            } else {
+                part.columns = (first * LINE, (end * LINE).min(columns));
+            }
+            // SAFETY: the contract was checked; parts have their own rows or columns, and scratch of their own.
+            unsafe { isa.run(part) }
+        });
+    }
+
+    fn backward_data(&mut self, dims: DenseDims, through: Option<Activation>, a: &[BufferId]) {
+        let DenseDims { rows, outputs, inputs } = dims;
+        let finish = through.map_or(Finish::Store, |f| Finish::Through(f, self.at(a[3])));
+        let product = Product {
+            a: self.at(a[0]),
+            a_strides: (outputs, 1),
+            b: self.at(a[1]),
+            stride: inputs,
+            terms: outputs,
+            c: self.at(a[2]),
+            finish,
+            rows: (0, rows),
+            columns: (0, inputs),
+            blocks: self.tuning.blocks,
+            scratch: null_mut(),
+        };
+        self.product(dims, product);
+    }
+
+    fn weights(&mut self, dims: DenseDims, dy: BufferId, x: BufferId, dw: *mut f32, finish: Finish) {
+        let DenseDims { rows, outputs, inputs } = dims;
+        let product = Product {
+            a: self.at(dy),
+            a_strides: (1, outputs),
+            b: self.at(x),
+            stride: inputs,
+            terms: rows,
+            c: dw,
+            finish,
+            rows: (0, outputs),
+            columns: (0, inputs),
+            blocks: self.tuning.blocks,
+            scratch: null_mut(),
+        };
+        self.product(dims, product);
+    }
+
+    fn backward_weights(&mut self, dims: DenseDims, bias: bool, a: &[BufferId]) {
+        self.weights(dims, a[0], a[1], self.at(a[2]), Finish::Store);
+        if bias {
+            let (dy, db) = (self.at(a[0]), self.at(a[3]));
+            // SAFETY: the contract was checked.
+            unsafe { self.isa.run(BiasGradient { dy, rows: dims.rows, outputs: dims.outputs, db, update: None }) }
+        }
+    }
+
+    /// Parameters and their states from consecutive arguments.
+    fn parameters(&self, rule: &Rule, a: &[BufferId]) -> Parameters {
+        let state = |i: usize| if i < rule.states().len() { self.at(a[1 + i]) } else { null_mut() };
+        Parameters { w: self.at(a[0]), first: state(0), second: state(1) }
+    }
+
+    fn backward_update(&mut self, dims: DenseDims, bias: bool, rule: &Rule, l2: f64, a: &[BufferId], args: &StepArgs) {
+        let parameters = self.parameters(rule, &a[2..]);
+        self.weights(dims, a[0], a[1], null_mut(), Finish::Update(Constants::new(rule, l2, args), parameters));
+        if bias {
+            let parameters = self.parameters(rule, &a[3 + rule.states().len()..]);
+            let update = Some((Constants::new(rule, 0.0, args), parameters));
+            let dy = self.at(a[0]);
+            let body = BiasGradient { dy, rows: dims.rows, outputs: dims.outputs, db: null_mut(), update };
+            // SAFETY: the contract was checked.
+            unsafe { self.isa.run(body) }
+        }
+    }
+
+    fn activate(&mut self, f: Activation, len: usize, a: &[BufferId]) {
+        let (x, y, isa) = (Shared(self.at(a[0])), Shared(self.at(a[1])), self.isa);
+        self.elements(len, |first, end| {
+            let (x, y) = (x.get().wrapping_add(first), y.get().wrapping_add(first));
+            // SAFETY: the contract was checked; parts have their own elements.
+            unsafe { isa.run(Activate { f, x, y, len: end - first }) }
+        });
+    }
+
+    fn activate_backward(&mut self, f: Activation, len: usize, a: &[BufferId]) {
+        let (dy, saved, dx) = (Shared(self.at(a[0])), Shared(self.at(a[1])), Shared(self.at(a[2])));
+        let isa = self.isa;
+        self.elements(len, |first, end| {
+            let (dy, saved) = (dy.get().wrapping_add(first), saved.get().wrapping_add(first));
+            let dx = dx.get().wrapping_add(first);
+            // SAFETY: the contract was checked; parts have their own elements.
+            unsafe { isa.run(ActivateBackward { f, dy, saved, dx, len: end - first }) }
+        });
+    }
+
+    fn dropout(&mut self, mask: Mask, region: &Region, shape: &[usize], a: &[BufferId]) {
+        let (x, y, isa) = (Shared(self.at(a[0])), Shared(self.at(a[1])), self.isa);
+        // Trailing axes that the region covers whole make one run with the axis before them.
+        let mut axis = shape.len().saturating_sub(1);
+        while axis > 0 && region.range(axis).len() == shape[axis] {
+            axis -= 1;
+        }
+        let run: usize = (axis..shape.len()).map(|i| region.range(i).len()).product();
+        self.elements(region.len(), |first, end| {
+            let mut at = first;
+            while at < end {
+                let (mut rest, within) = (at / run, at % run);
+                // The coordinate of the run's first element in the whole tensor, in row-major order.
+                let (mut coordinate, mut stride) = (0, 1);
+                for i in (0..shape.len()).rev() {
+                    let range = region.range(i);
+                    let mut place = range.start;
+                    if i < axis {
+                        place += rest % range.len();
+                        rest /= range.len();
+                    }
+                    coordinate += place * stride;
+                    stride *= shape[i];
+                }
+                let len = (run - within).min(end - at);
+                let coordinate = (coordinate + within) as u64;
+                let (x, y) = (x.get().wrapping_add(at), y.get().wrapping_add(at));
+                // SAFETY: the contract was checked; parts have their own elements.
+                unsafe { isa.run(Dropout { mask, coordinate, x, y, len }) }
+                at += len;
+            }
+        });
+    }
+
+    fn loss(&mut self, loss: Loss, rows: usize, classes: usize, gradient: bool, a: &[BufferId], args: &StepArgs) {
+        let whole = Shared(Rows {
+            loss,
+            rows,
+            classes,
+            outputs: self.at(a[0]),
+            labels: self.at(a[1]),
+            gradient: if gradient { self.at(a[3]) } else { null_mut() },
+            scale: args.scale as f32,
+        });
+        let isa = self.isa;
+        let size = rows.div_ceil(CHUNKS).max(64);
+        let chunks = rows.div_ceil(size);
+        let mut sums = [Sums::default(); CHUNKS];
+        let out = Shared(sums.as_mut_ptr());
+        let worth = chunks > 1 && 8 * rows * classes >= self.tuning.parallel_elements;
+        self.divide(worth, chunks, |_, first, end| {
+            for chunk in first..end {
+                let mut part = whole.get();
+                let start = chunk * size;
+                part.rows = size.min(rows - start);
+                // SAFETY: the contract was checked; each chunk has its own rows and its own place in `sums`.
+                unsafe {
+                    part.outputs = part.outputs.add(start * classes);
+                    part.labels = part.labels.add(start);
+                    if gradient {
+                        part.gradient = part.gradient.add(start * classes);
+                    }
+                    *out.get().add(chunk) = isa.run(part);
+                }
+            }
+        });
+        let (mut loss, mut correct) = (0.0, 0.0);
+        for sum in &sums[..chunks] {
+            loss += sum.loss;
+            correct += sum.correct;
+        }
+        let metrics = self.at(a[2]);
+        for (i, value) in [loss, correct, rows as f64].into_iter().enumerate() {
+            // SAFETY: the contract was checked: three metrics.
+            unsafe { *metrics.add(i) = (f64::from(*metrics.add(i)) + value) as f32 };
+        }
+    }
+
+    fn copy(&mut self, walk: &Strided, a: &[BufferId]) {
+        let (source, target) = (self.at(a[0]), self.at(a[1]));
+        walk.for_each(|from, to, run| {
+            // SAFETY: the contract was checked: all rows of the walk lie within the buffers, which may overlap.
+            unsafe { std::ptr::copy(source.add(from), target.add(to), run) }
+        });
+    }
+
+    fn add(&mut self, walk: &Strided, a: &[BufferId]) {
+        let (source, target, isa) = (Shared(self.at(a[0])), Shared(self.at(a[1])), self.isa);
+        let row = |from: usize, to: usize, len: usize| {
+            let (from, to) = (source.get().wrapping_add(from), target.get().wrapping_add(to));
+            // SAFETY: the contract was checked: all rows of the walk lie within the buffers.
+            unsafe { isa.run(AddRun { from, to, len }) }
+        };
+        if walk.loops.is_empty() {
+            self.elements(walk.run, |first, end| row(walk.from + first, walk.to + first, end - first));
+        } else {
+            walk.for_each(row);
+        }
+    }
+
+    fn update(&mut self, rule: &Rule, segments: &[Segment], a: &[BufferId], args: &StepArgs) {
+        let state = |i: usize| if i < rule.states().len() { self.at(a[2 + i]) } else { null_mut() };
+        let parameters = Shared(Parameters { w: self.at(a[0]), first: state(0), second: state(1) });
+        let (g, isa) = (Shared(self.at(a[1])), self.isa);
+        for segment in segments {
+            let constants = Constants::new(rule, segment.l2, args);
+            self.elements(segment.len, |first, end| {
+                let at = segment.start + first;
+                let (parameters, g) = (parameters.get().add(at), g.get().wrapping_add(at));
+                // SAFETY: the contract was checked; parts have their own elements.
+                unsafe { isa.run(Update { constants, parameters, g, len: end - first }) }
+            });
+        }
+    }
+}

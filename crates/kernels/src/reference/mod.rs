@@ -1,0 +1,154 @@
+//! The obvious device: f64, one loop per formula, opaque memory.
+//!
+//! Every kernel of every other device is compared with the ones here, so they are written to be read, not to be fast.
+//! Buffers cannot be seen from outside: `pack` copies into a staging of its own and `unpack` copies back, as a GPU would.
+
+mod dense;
+mod elementwise;
+pub mod erf;
+mod loss;
+mod staging;
+mod update;
+
+use crate::contract;
+use crate::device::{Device, Event, Staging};
+use paceline_base::kernel::{Arena, BufferId, Call, Fusion, Kernel, StepArgs, Values};
+use paceline_base::op::Activation;
+use paceline_base::units::DType;
+use paceline_base::{Error, Result};
+
+/// All fusions that any device may declare.
+const FUSIONS: [Fusion; 8] = [
+    Fusion::DenseActivation(Activation::Relu),
+    Fusion::DenseActivation(Activation::Tanh),
+    Fusion::DenseActivation(Activation::Sigmoid),
+    Fusion::DenseActivation(Activation::Gelu),
+    Fusion::DenseThrough(Activation::Relu),
+    Fusion::DenseThrough(Activation::Tanh),
+    Fusion::DenseThrough(Activation::Sigmoid),
+    Fusion::DenseUpdate,
+];
+
+/// The slow, exact twin of every device.
+#[derive(Debug, Default)]
+pub struct Reference {
+    memory: Vec<f64>,
+    slots: Vec<(usize, usize)>,
+    lent: Vec<bool>,
+    fused: bool,
+    submitted: u64,
+}
+
+impl Reference {
+    /// A device that takes no fused kernels.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A device that takes every fused kernel, so that fused plans are tested against unfused ones.
+    pub fn with_fusions() -> Self {
+        Self { fused: true, ..Self::default() }
+    }
+
+    fn span(&self, buffer: BufferId) -> std::ops::Range<usize> {
+        let (offset, len) = self.slots[buffer.0 as usize];
+        offset..offset + len
+    }
+
+    /// A copy of a buffer's first `len` elements: inputs are copied out, so that buffers may overlap.
+    fn input(&self, buffer: BufferId, len: usize) -> Vec<f64> {
+        self.memory[self.span(buffer)][..len].to_vec()
+    }
+
+    fn output(&mut self, buffer: BufferId, values: &[f64]) {
+        let start = self.span(buffer).start;
+        self.memory[start..start + values.len()].copy_from_slice(values);
+    }
+}
+
+impl Device for Reference {
+    fn describe(&self) -> String {
+        "reference (f64)".into()
+    }
+
+    fn dtype(&self) -> DType {
+        DType::F64
+    }
+
+    fn fusions(&self) -> &[Fusion] {
+        if self.fused { &FUSIONS } else { &[] }
+    }
+
+    fn allocate(&mut self, arena: &Arena) -> Result<()> {
+        if let Some(slot) = arena.slots.iter().find(|(offset, len)| offset + len > arena.len) {
+            return Err(Error::internal(format!("buffer {slot:?} exceeds the arena of {} elements", arena.len)));
+        }
+        self.memory = vec![0.0; arena.len];
+        self.slots = arena.slots.clone();
+        self.lent = vec![false; arena.slots.len()];
+        Ok(())
+    }
+
+    fn allocated_bytes(&self) -> usize {
+        self.memory.len() * size_of::<f64>()
+    }
+
+    fn submit(&mut self, call: &Call, args: &StepArgs) -> Event {
+        contract::check(call, |id| self.slots[id.0 as usize].1);
+        debug_assert!(call.args.iter().all(|id| !self.lent[id.0 as usize]), "{} on a lent buffer", call.kernel.name());
+        let a = &call.args;
+        match &call.kernel {
+            Kernel::DenseForward { dims, bias, activation } => self.forward(*dims, *bias, *activation, a),
+            Kernel::DenseBackwardData { dims, through } => self.backward_data(*dims, *through, a),
+            Kernel::DenseBackwardWeights { dims, bias } => self.backward_weights(*dims, *bias, a),
+            Kernel::DenseBackwardUpdate { dims, bias, rule, l2 } => {
+                self.backward_update(*dims, *bias, rule, *l2, a, args);
+            }
+            Kernel::Activate { function, len } => self.activate(*function, *len, a),
+            Kernel::ActivateBackward { function, len } => self.activate_backward(*function, *len, a),
+            Kernel::Dropout { rate, layer, region, shape } => self.dropout(*rate, *layer, region, shape, a, args),
+            Kernel::Loss { loss, rows, classes, gradient } => self.loss(*loss, *rows, *classes, *gradient, a, args),
+            Kernel::Copy(walk) => self.walk(walk, false, a),
+            Kernel::Add(walk) => self.walk(walk, true, a),
+            Kernel::Zero { len } => self.output(a[0], &vec![0.0; *len]),
+            Kernel::Update { rule, segments } => self.update(rule, segments, a, args),
+        }
+        self.submitted += 1;
+        Event(self.submitted)
+    }
+
+    fn wait(&mut self, _event: Event) {}
+
+    fn load(&mut self, buffer: BufferId, at: usize, values: Values<'_>) {
+        let span = self.span(buffer);
+        let to = &mut self.memory[span][at..];
+        match values {
+            Values::U8 { bytes, scale, offset } => {
+                // In f32, as the data promises: every device then holds the same inputs.
+                for (to, byte) in to[..bytes.len()].iter_mut().zip(bytes) {
+                    *to = f64::from(f32::from(*byte) * scale + offset);
+                }
+            }
+            Values::F32(from) => to[..from.len()].iter_mut().zip(from).for_each(|(to, x)| *to = f64::from(*x)),
+            Values::F64(from) => to[..from.len()].copy_from_slice(from),
+        }
+    }
+
+    fn read(&mut self, buffer: BufferId, out: &mut [f64]) {
+        let span = self.span(buffer);
+        out.copy_from_slice(&self.memory[span][..out.len()]);
+    }
+
+    fn pack(&mut self, buffer: BufferId) -> Staging {
+        debug_assert!(!self.lent[buffer.0 as usize], "buffer {} is lent already", buffer.0);
+        self.lent[buffer.0 as usize] = true;
+        staging::copy_out(&self.memory[self.span(buffer)])
+    }
+
+    fn unpack(&mut self, buffer: BufferId, staging: Staging) {
+        debug_assert!(self.lent[buffer.0 as usize], "buffer {} was not lent", buffer.0);
+        self.lent[buffer.0 as usize] = false;
+        let span = self.span(buffer);
+        staging::copy_back(&staging, &mut self.memory[span]);
+    }
+}

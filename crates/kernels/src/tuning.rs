@@ -1,0 +1,71 @@
+//! Kernel choices as a value: what a run resolved once, saves, and reuses on resume.
+//!
+//! The default is a deterministic function of the processor kind, never of a clock: the same processor makes the same choices and so the
+//! same bits. Of all fields only `isa` and `blocks.dot_length` change bits (they change the order of a sum); the others change speed.
+
+use crate::cpu::Isa;
+use serde::{Deserialize, Serialize};
+
+/// The kernel choices of one `Cpu`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tuning {
+    /// The instruction set.
+    pub isa: Isa,
+    /// Cache blocking of the dense kernels.
+    pub blocks: Blocks,
+    /// Kernels below so many floating-point operations run on the driving thread alone.
+    pub parallel_flops: usize,
+    /// Element-wise kernels below so many elements run on the driving thread alone.
+    pub parallel_elements: usize,
+}
+
+/// Sizes of the blocks that the dense kernels keep in caches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Blocks {
+    /// Forward: longest dot product taken in one go; a tile's rows of this length stay in the first-level cache.
+    pub dot_length: usize,
+    /// Forward: bytes of samples that stay in the second-level cache while all weights pass by.
+    pub sample_bytes: usize,
+    /// Backward: terms per pass over a strip of columns.
+    pub term_block: usize,
+    /// Backward: rows of the result that share a strip.
+    pub row_block: usize,
+    /// Backward: a strip is packed if at least so many rows read it …
+    pub pack_rows: usize,
+    /// … and it has at least so many terms.
+    pub pack_terms: usize,
+}
+
+impl Blocks {
+    /// Elements of scratch that a thread needs: a packed panel and the partial sums of a block of rows, 64 columns each.
+    pub(crate) fn scratch(&self) -> usize {
+        64 * (self.term_block + self.row_block)
+    }
+}
+
+impl Tuning {
+    /// The choices for an instruction set.
+    pub fn heuristic(isa: Isa) -> Self {
+        let blocks = Blocks {
+            dot_length: 1024,
+            sample_bytes: 384 << 10,
+            term_block: 256,
+            row_block: 256,
+            pack_rows: 96,
+            pack_terms: 64,
+        };
+        Self { isa, blocks, parallel_flops: 400_000, parallel_elements: 32_768 }
+    }
+
+    /// What is wrong with imported choices, if anything.
+    pub(crate) fn problem(&self) -> Option<String> {
+        let Blocks { dot_length, term_block, row_block, .. } = self.blocks;
+        if !self.isa.is_available() {
+            return Some(format!("this processor has no {}; leave the tuning out to choose anew", self.isa));
+        }
+        if dot_length == 0 || term_block == 0 || row_block == 0 || self.blocks.scratch() > 1 << 26 {
+            return Some("the tuning's block sizes must be positive and below a million".into());
+        }
+        None
+    }
+}

@@ -1,0 +1,125 @@
+//! What the device tests share: every device under test, and a bench that lays out buffers, runs one call and reads results.
+
+#![allow(dead_code)] // each test binary uses its own part
+
+use paceline_base::kernel::{Arena, BufferId, Call, Kernel, StepArgs, Values};
+use paceline_base::random::{Stream, Use};
+use paceline_kernels::tuning::Blocks;
+use paceline_kernels::{Cpu, CpuOptions, Device, Isa, Reference, Tuning};
+
+/// A kind of device under test.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Which {
+    Reference,
+    /// Instruction set, threads, and whether blocks are tiny, so that small shapes meet every path.
+    Cpu(Isa, usize, bool),
+}
+
+impl Which {
+    /// Reference, and Cpu for each instruction set of this machine and 1, 2 and 3 threads.
+    pub fn all() -> Vec<Which> {
+        let mut all = vec![Which::Reference];
+        all.extend(Self::cpus());
+        all
+    }
+
+    pub fn cpus() -> Vec<Which> {
+        let mut all = Vec::new();
+        for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
+            for threads in 1..4 {
+                all.push(Which::Cpu(isa, threads, threads == 3));
+            }
+        }
+        all
+    }
+
+    pub fn make(self) -> Box<dyn Device> {
+        match self {
+            Which::Reference => Box::new(Reference::with_fusions()),
+            Which::Cpu(isa, threads, tiny) => {
+                // Without thresholds, so that small shapes are divided too.
+                let mut tuning = Tuning { parallel_flops: 0, parallel_elements: 0, ..Tuning::heuristic(isa) };
+                if tiny {
+                    let blocks = Blocks {
+                        sample_bytes: 4096,
+                        term_block: 5,
+                        row_block: 7,
+                        pack_rows: 3,
+                        pack_terms: 2,
+                        ..tuning.blocks
+                    };
+                    tuning.blocks = blocks;
+                }
+                Box::new(Cpu::new(CpuOptions { threads, tuning: Some(tuning), ..CpuOptions::default() }).unwrap())
+            }
+        }
+    }
+
+    /// Relative error that f32 or f64 arithmetic may make over sums of `terms` terms.
+    pub fn tolerance(self, terms: usize) -> f64 {
+        match self {
+            Which::Reference => 1e-12,
+            Which::Cpu(..) => 2e-6 * (1.0 + (terms as f64).sqrt()),
+        }
+    }
+}
+
+/// A value for a test's step.
+pub const STEP: StepArgs = StepArgs { seed: 11, step: 3, rate: 0.1, scale: 0.25 };
+
+/// Runs one call on fresh buffers with these contents (gaps between them hold a sentinel) and returns the contents afterwards.
+pub fn run(which: Which, kernel: Kernel, buffers: &[Vec<f64>], step: &StepArgs) -> Vec<Vec<f64>> {
+    run_all(which, &[(kernel, (0..buffers.len()).collect())], buffers, step)
+}
+
+/// Runs several calls, each with the numbers of its buffers.
+pub fn run_all(which: Which, calls: &[(Kernel, Vec<usize>)], buffers: &[Vec<f64>], step: &StepArgs) -> Vec<Vec<f64>> {
+    let mut device = which.make();
+    let (mut slots, mut len) = (Vec::new(), 3);
+    for buffer in buffers {
+        slots.push((len, buffer.len()));
+        len += buffer.len() + 5; // odd places: kernels may not rely on alignment
+    }
+    let whole = slots.len() as u32;
+    slots.push((0, len));
+    device.allocate(&Arena { len, slots: slots.clone() }).unwrap();
+    device.load(BufferId(whole), 0, Values::F64(&vec![77.0; len]));
+    for (i, buffer) in buffers.iter().enumerate() {
+        device.load(BufferId(i as u32), 0, Values::F64(buffer));
+    }
+    for (kernel, args) in calls {
+        let args = args.iter().map(|i| BufferId(*i as u32)).collect();
+        let event = device.submit(&Call { kernel: kernel.clone(), args }, step);
+        device.wait(event);
+    }
+    let mut all = vec![0.0; len];
+    device.read(BufferId(whole), &mut all);
+    for (i, value) in all.iter().enumerate() {
+        let inside = slots[..buffers.len()].iter().any(|(at, n)| (*at..at + n).contains(&i));
+        assert!(inside || *value == 77.0, "{which:?} wrote outside its buffers, at {i}");
+    }
+    slots[..buffers.len()].iter().map(|(at, n)| all[*at..at + n].to_vec()).collect()
+}
+
+/// Random values in ±1 that f32 holds exactly.
+pub fn values(seed: u64, len: usize) -> Vec<f64> {
+    let stream = Stream::new(seed, Use::Data, 0, 0);
+    (0..len).map(|i| (stream.uniform(i as u64) * 2.0 - 1.0) as f32 as f64).collect()
+}
+
+/// Asserts that two lists agree to `tolerance`, relative to the larger of 1 and the expected value.
+pub fn close(what: &str, got: &[f64], expected: &[f64], tolerance: f64) {
+    assert_eq!(got.len(), expected.len(), "{what}");
+    for (i, (g, e)) in got.iter().zip(expected).enumerate() {
+        let same = (g - e).abs() <= tolerance * e.abs().max(1.0) || g == e || (g.is_nan() && e.is_nan());
+        assert!(same, "{what}: element {i} is {g}, not {e}");
+    }
+}
+
+/// Asserts that two lists have the same bits.
+pub fn same_bits(what: &str, got: &[f64], expected: &[f64]) {
+    assert_eq!(got.len(), expected.len(), "{what}");
+    for (i, (g, e)) in got.iter().zip(expected).enumerate() {
+        assert!(g.to_bits() == e.to_bits(), "{what}: element {i} is {g:e}, not {e:e}");
+    }
+}
