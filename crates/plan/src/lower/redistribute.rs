@@ -106,14 +106,10 @@ impl Step<'_> {
             return;
         }
         let name = format!("{} {shared} on the way", self.context.graph.nodes[node].name);
-        let source = if shared == from.region {
-            from.buffer
-        } else {
-            let packed = self.buffer(from.rank, name.clone(), shared.len());
-            let walk = Strided::between(shared, from.region, shared);
-            self.kernel(node, part, from.rank, Kernel::Copy(walk), vec![from.buffer, packed]);
-            packed
-        };
+        // A message has a buffer of its own: it is on loan until the step ends, and the source is still read here.
+        let source = self.buffer(from.rank, name.clone(), shared.len());
+        let walk = Strided::between(shared, from.region, shared);
+        self.kernel(node, part, from.rank, Kernel::Copy(walk), vec![from.buffer, source]);
         let direct = !add && shared == to.region;
         let target = if direct { to.buffer } else { self.buffer(to.rank, name, shared.len()) };
         let kind = TaskKind::Transfer { to: to.rank, source, target };

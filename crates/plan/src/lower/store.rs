@@ -13,8 +13,6 @@ use std::collections::{BTreeSet, HashMap};
 /// The buffers of one parameter region on one rank.
 #[derive(Clone, Debug)]
 pub struct Home {
-    /// Which bucket.
-    pub bucket: usize,
     /// The values.
     pub param: BufferId,
     /// The gradient.
@@ -93,7 +91,7 @@ impl Homes {
                     let label = |what: &str| format!("{}{}{what}", entry.param, entry.region);
                     let param = buffers.add(rank, label(""), len, Life::Within(params, entry.offset));
                     let grad = buffers.add(rank, label(" gradient"), len, Life::Within(grads, entry.offset));
-                    by_region.insert((node, index, entry.region.clone(), rank), Home { bucket: number, param, grad });
+                    by_region.insert((node, index, entry.region.clone(), rank), Home { param, grad });
                 }
             }
         }

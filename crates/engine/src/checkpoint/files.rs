@@ -1,0 +1,309 @@
+//! The files of a checkpoint: what is in them, how they are written whole, how they are checked when read.
+
+use super::gather::Snapshot;
+use crate::train::Progress;
+use paceline_base::optim::Rule;
+use paceline_base::units::DType;
+use paceline_base::{Error, Result};
+use safetensors::SafeTensors;
+use safetensors::tensor::{Dtype, TensorView};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// The numbers of a tensor.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TensorData {
+    /// Single precision.
+    F32(Vec<f32>),
+    /// Double precision.
+    F64(Vec<f64>),
+}
+
+impl TensorData {
+    /// Copies `n` numbers of the same type from another.
+    pub fn copy_from(&mut self, at: usize, from: &TensorData, start: usize, n: usize) {
+        match (self, from) {
+            (TensorData::F32(a), TensorData::F32(b)) => a[at..at + n].copy_from_slice(&b[start..start + n]),
+            (TensorData::F64(a), TensorData::F64(b)) => a[at..at + n].copy_from_slice(&b[start..start + n]),
+            _ => unreachable!("one device, one type"),
+        }
+    }
+
+    /// True if no number is infinite or NaN.
+    pub fn is_finite(&self) -> bool {
+        match self {
+            TensorData::F32(v) => v.iter().all(|x| x.is_finite()),
+            TensorData::F64(v) => v.iter().all(|x| x.is_finite()),
+        }
+    }
+
+    fn to_le_bytes(&self) -> Vec<u8> {
+        match self {
+            TensorData::F32(v) => v.iter().flat_map(|x| x.to_le_bytes()).collect(),
+            TensorData::F64(v) => v.iter().flat_map(|x| x.to_le_bytes()).collect(),
+        }
+    }
+}
+
+/// A named tensor.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tensor {
+    /// Global name.
+    pub name: String,
+    /// Global shape.
+    pub shape: Vec<usize>,
+    /// Row-major numbers.
+    pub data: TensorData,
+}
+
+impl Tensor {
+    /// A tensor of zeros.
+    pub fn zeros(name: String, shape: Vec<usize>, dtype: DType) -> Self {
+        let len = shape.iter().product();
+        let data = match dtype {
+            DType::F32 => TensorData::F32(vec![0.0; len]),
+            DType::F64 => TensorData::F64(vec![0.0; len]),
+        };
+        Self { name, shape, data }
+    }
+}
+
+/// What must be equal for a resume to be exact.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Identity {
+    /// Seed of the run.
+    pub seed: u64,
+    /// Global batch.
+    pub batch: usize,
+    /// Update rule.
+    pub rule: Rule,
+    /// Content of the training samples.
+    pub data: String,
+    /// Parameter names and shapes.
+    pub model: Vec<(String, Vec<usize>)>,
+}
+
+/// `manifest.toml`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// Version of this format.
+    pub format: u32,
+    /// Program that wrote it.
+    pub version: String,
+    /// Where training stands.
+    pub progress: Progress,
+    /// What it belongs to.
+    pub identity: Identity,
+    /// The other files.
+    pub files: Vec<FileEntry>,
+}
+
+/// A file and its digest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileEntry {
+    /// Name in the checkpoint's folder.
+    pub name: String,
+    /// Length.
+    pub bytes: u64,
+    /// SHA-256 of the content.
+    pub sha256: String,
+}
+
+/// A checkpoint that was read and found whole.
+#[derive(Clone, Debug)]
+pub struct Checkpoint {
+    /// Where it lies.
+    pub path: PathBuf,
+    /// Its manifest.
+    pub manifest: Manifest,
+    model: Vec<Tensor>,
+    optimizer: Vec<Tensor>,
+}
+
+impl Checkpoint {
+    /// A parameter.
+    pub fn model_tensor(&self, name: &str) -> Result<&Tensor> {
+        self.find(&self.model, name, "parameter")
+    }
+
+    /// An optimiser state.
+    pub fn optimizer_tensor(&self, name: &str) -> Result<&Tensor> {
+        self.find(&self.optimizer, name, "optimiser state")
+    }
+
+    /// All parameters.
+    pub fn model(&self) -> &[Tensor] {
+        &self.model
+    }
+
+    fn find<'a>(&self, tensors: &'a [Tensor], name: &str, what: &str) -> Result<&'a Tensor> {
+        tensors.iter().find(|t| t.name == name).ok_or_else(|| {
+            Error::user(format!(
+                "checkpoint {} has no {what} {name}: it belongs to another model or optimizer",
+                self.path.display()
+            ))
+        })
+    }
+}
+
+const MODEL: &str = "model.safetensors";
+const OPTIMIZER: &str = "optimizer.safetensors";
+const MANIFEST: &str = "manifest.toml";
+
+/// Writes a checkpoint under a temporary name, syncs it, and renames it to `step-N`.
+pub(super) fn write(dir: &Path, snapshot: &Snapshot, progress: Progress, identity: &Identity) -> Result<PathBuf> {
+    let target = dir.join(format!("step-{}", progress.step));
+    let temporary = dir.join(format!(".step-{}.partial", progress.step));
+    let result = write_into(&temporary, snapshot, progress, identity).and_then(|()| {
+        if target.exists() {
+            fs::remove_dir_all(&target).map_err(|e| Error::io("replace", &target, &e))?;
+        }
+        fs::rename(&temporary, &target).map_err(|e| Error::io("rename", &temporary, &e))?;
+        sync_dir(dir)
+    });
+    if result.is_err() {
+        let _ = fs::remove_dir_all(&temporary); // best effort: the error is what matters
+    }
+    result.map(|()| target)
+}
+
+fn write_into(folder: &Path, snapshot: &Snapshot, progress: Progress, identity: &Identity) -> Result<()> {
+    if folder.exists() {
+        fs::remove_dir_all(folder).map_err(|e| Error::io("clear", folder, &e))?;
+    }
+    fs::create_dir_all(folder).map_err(|e| Error::io("create", folder, &e))?;
+    let mut files = Vec::new();
+    for (name, tensors) in [(MODEL, &snapshot.model), (OPTIMIZER, &snapshot.optimizer)] {
+        let bytes = encode(tensors)?;
+        put(&folder.join(name), &bytes)?;
+        files.push(FileEntry { name: name.into(), bytes: bytes.len() as u64, sha256: hex(&bytes) });
+    }
+    let manifest =
+        Manifest { format: 1, version: env!("CARGO_PKG_VERSION").into(), progress, identity: identity.clone(), files };
+    let text = toml::to_string(&manifest).map_err(|e| Error::internal(format!("manifest: {e}")))?;
+    put(&folder.join(MANIFEST), text.as_bytes())?;
+    sync_dir(folder)
+}
+
+fn put(path: &Path, bytes: &[u8]) -> Result<()> {
+    let mut file = fs::File::create(path).map_err(|e| Error::io("create", path, &e))?;
+    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(|e| Error::io("write", path, &e))
+}
+
+fn sync_dir(path: &Path) -> Result<()> {
+    fs::File::open(path).and_then(|d| d.sync_all()).map_err(|e| Error::io("sync", path, &e))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect()
+}
+
+fn encode(tensors: &[Tensor]) -> Result<Vec<u8>> {
+    let raw: Vec<(Dtype, Vec<u8>)> = tensors
+        .iter()
+        .map(|t| (if matches!(t.data, TensorData::F32(_)) { Dtype::F32 } else { Dtype::F64 }, t.data.to_le_bytes()))
+        .collect();
+    let views = tensors
+        .iter()
+        .zip(&raw)
+        .map(|(t, (dtype, bytes))| TensorView::new(*dtype, t.shape.clone(), bytes).map(|v| (t.name.clone(), v)))
+        .collect::<std::result::Result<Vec<_>, _>>()
+        .map_err(|e| Error::internal(format!("safetensors: {e}")))?;
+    safetensors::serialize(views, None).map_err(|e| Error::internal(format!("safetensors: {e}")))
+}
+
+fn decode(bytes: &[u8], path: &Path) -> Result<Vec<Tensor>> {
+    let fail =
+        |e: String| Error::failure(format!("{} is not a safetensors file that paceline reads: {e}", path.display()));
+    let file = SafeTensors::deserialize(bytes).map_err(|e| fail(e.to_string()))?;
+    file.tensors()
+        .into_iter()
+        .map(|(name, view)| {
+            let data = match view.dtype() {
+                Dtype::F32 => TensorData::F32(
+                    view.data().chunks_exact(4).map(|c| f32::from_le_bytes([c[0], c[1], c[2], c[3]])).collect(),
+                ),
+                Dtype::F64 => TensorData::F64(
+                    view.data()
+                        .chunks_exact(8)
+                        .map(|c| f64::from_le_bytes([c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7]]))
+                        .collect(),
+                ),
+                other => return Err(fail(format!("tensor {name} is of type {other:?}"))),
+            };
+            Ok(Tensor { name, shape: view.shape().to_vec(), data })
+        })
+        .collect()
+}
+
+/// Steps of the checkpoints in a folder, newest first.
+pub fn list(dir: &Path) -> Result<Vec<(u64, PathBuf)>> {
+    let entries = match fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(Error::io("read", dir, &e)),
+    };
+    let mut found: Vec<(u64, PathBuf)> = entries
+        .filter_map(std::result::Result::ok)
+        .filter_map(|e| {
+            let step = e.file_name().to_str()?.strip_prefix("step-")?.parse().ok()?;
+            Some((step, e.path()))
+        })
+        .collect();
+    found.sort_unstable_by(|a, b| b.cmp(a));
+    Ok(found)
+}
+
+/// Reads one checkpoint and checks every digest.
+pub fn load(path: &Path) -> Result<Checkpoint> {
+    let manifest_path = path.join(MANIFEST);
+    let text = fs::read_to_string(&manifest_path).map_err(|e| Error::io("read", &manifest_path, &e))?;
+    let damaged = |what: String| Error::failure(format!("checkpoint {} is damaged: {what}", path.display()));
+    let table: toml::Table = text.parse().map_err(|_| damaged(format!("{MANIFEST} is not TOML")))?;
+    match table.get("format").and_then(toml::Value::as_integer) {
+        Some(1) => {}
+        Some(n) if n > 1 => {
+            return Err(Error::user(format!(
+                "checkpoint {} has format {n}, newer than this program reads (1); update paceline",
+                path.display()
+            )));
+        }
+        _ => return Err(damaged(format!("{MANIFEST} says no format"))),
+    }
+    let manifest: Manifest = toml::Value::Table(table)
+        .try_into()
+        .map_err(|e: toml::de::Error| damaged(format!("{MANIFEST}: {}", e.message())))?;
+    let read = |name: &str| -> Result<Vec<Tensor>> {
+        let entry = manifest
+            .files
+            .iter()
+            .find(|f| f.name == name)
+            .ok_or_else(|| damaged(format!("{MANIFEST} does not list {name}")))?;
+        let file = path.join(name);
+        let bytes = fs::read(&file).map_err(|e| damaged(format!("{name} cannot be read: {e}")))?;
+        if bytes.len() as u64 != entry.bytes || hex(&bytes) != entry.sha256 {
+            return Err(damaged(format!("{name} is not what was written (digest differs)")));
+        }
+        decode(&bytes, &file)
+    };
+    Ok(Checkpoint { path: path.into(), model: read(MODEL)?, optimizer: read(OPTIMIZER)?, manifest })
+}
+
+/// The newest whole checkpoint of a folder, and a note for each newer one that was damaged.
+pub fn latest(dir: &Path) -> Result<Option<(Checkpoint, Vec<String>)>> {
+    let mut notes = Vec::new();
+    for (_, path) in list(dir)? {
+        match load(&path) {
+            Ok(checkpoint) => return Ok(Some((checkpoint, notes))),
+            Err(e) if e.kind() == paceline_base::Kind::User && !e.message().contains("no such file") => return Err(e),
+            Err(e) => notes.push(format!("{}; the one before it is used", e.message())),
+        }
+    }
+    match notes.pop() {
+        None => Ok(None),
+        Some(last) => Err(Error::failure(format!("no checkpoint in {} is whole: {last}", dir.display()))),
+    }
+}

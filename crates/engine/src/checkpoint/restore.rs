@@ -1,0 +1,59 @@
+//! Putting values into a rank's buckets: initial ones, or those of a checkpoint. Each rank takes what it holds.
+
+use super::files::{Checkpoint, Tensor, TensorData};
+use super::gather::walk_entry;
+use crate::init::initial_values;
+use crate::rank::Rank;
+use paceline_base::kernel::{BufferId, Values};
+use paceline_base::{Error, Result};
+use paceline_comm::Comm;
+use paceline_graph::Graph;
+use paceline_kernels::Device;
+use std::ops::Range;
+
+/// Sets all parameters to their initial values.
+pub fn initialize<D: Device, C: Comm>(rank: &mut Rank<D, C>, graph: &Graph, seed: u64) -> Result<()> {
+    let schedule = rank.schedule.clone();
+    let me = rank.number();
+    for bucket in &schedule.buckets {
+        let Some(member) = bucket.group.iter().position(|&r| r == me) else { continue };
+        for entry in &bucket.entries {
+            let param = graph
+                .params()
+                .find(|p| p.id == entry.id)
+                .ok_or_else(|| Error::internal(format!("no parameter {}", entry.param)))?;
+            let values = initial_values(param, &entry.region, seed);
+            rank.device.load(bucket.params[member], entry.offset, Values::F64(&values));
+        }
+    }
+    Ok(())
+}
+
+/// Sets parameters and optimiser state to those of a checkpoint. `state` is false for evaluation alone.
+pub fn restore<D: Device, C: Comm>(rank: &mut Rank<D, C>, checkpoint: &Checkpoint, state: bool) -> Result<()> {
+    let schedule = rank.schedule.clone();
+    let me = rank.number();
+    for bucket in &schedule.buckets {
+        let Some(member) = bucket.group.iter().position(|&r| r == me) else { continue };
+        for index in 0..bucket.entries.len() {
+            let name = &bucket.entries[index].param;
+            let mut put = |buffer: BufferId, range: &Range<usize>, tensor: &Tensor| {
+                walk_entry(bucket, index, &tensor.shape, range, |to, from, n| {
+                    let values = match &tensor.data {
+                        TensorData::F32(v) => Values::F32(&v[from..from + n]),
+                        TensorData::F64(v) => Values::F64(&v[from..from + n]),
+                    };
+                    rank.device.load(buffer, to, values);
+                });
+            };
+            put(bucket.params[member], &(0..bucket.len), checkpoint.model_tensor(name)?);
+            if state {
+                for (k, s) in schedule.rule.states().iter().enumerate() {
+                    let tensor = checkpoint.optimizer_tensor(&format!("{name}.{s}"))?;
+                    put(bucket.states[member][k], &bucket.state_range(member), tensor);
+                }
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,209 @@
+//! One rank: its device, its comm, its programs; executes one step at a time and says where the time went.
+//!
+//! Nothing here allocates once the rank is made.
+
+use crate::program::{self, Instruction, Program};
+use paceline_base::kernel::{BufferId, StepArgs, Values};
+use paceline_base::{Error, Result};
+use paceline_comm::{Comm, Ticket};
+use paceline_data::{Features, Samples};
+use paceline_kernels::{Device, Event};
+use paceline_plan::Schedule;
+use paceline_record::TimeSplit;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Where the samples of a batch come from: position → sample.
+pub struct Batch<'a> {
+    /// The samples.
+    pub samples: &'a dyn Samples,
+    /// The sample at a row of this batch.
+    pub at: &'a dyn Fn(usize) -> usize,
+}
+
+/// What all ranks know after a step.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct StepResult {
+    /// Sum of the samples' losses.
+    pub loss: f64,
+    /// Samples classified rightly.
+    pub correct: f64,
+    /// Samples.
+    pub count: f64,
+    /// Sum of the ranks' control words.
+    pub control: f64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Doing {
+    Input,
+    Compute,
+    Comm,
+    Update,
+}
+
+/// A rank that can execute the phases of a schedule.
+pub struct Rank<D: Device, C: Comm> {
+    /// What computes.
+    pub device: D,
+    /// What connects.
+    pub comm: C,
+    /// What is executed.
+    pub schedule: Arc<Schedule>,
+    programs: Vec<Program>,
+    pending: Vec<Option<(Ticket, BufferId)>>,
+    rows: Vec<usize>,
+    labels: Vec<f32>,
+    sequence: u64,
+    times: TimeSplit,
+    waited: Duration,
+}
+
+impl<D: Device, C: Comm> Rank<D, C> {
+    /// Plans the rank's memory and programs.
+    pub fn new(mut device: D, mut comm: C, schedule: Arc<Schedule>) -> Result<Self> {
+        let rank = comm.rank();
+        if comm.size() != schedule.ranks {
+            return Err(Error::internal(format!("a schedule of {} ranks on {} ranks", schedule.ranks, comm.size())));
+        }
+        let groups = program::groups(&schedule, &mut comm)?;
+        let programs: Vec<Program> =
+            (0..schedule.phases.len()).map(|p| program::program(&schedule, p, rank, &groups)).collect();
+        device.allocate(&schedule.arenas[rank])?;
+        let slots = programs.iter().map(|p| p.slots).max().unwrap_or(0);
+        let rows = programs.iter().map(|p| p.rows.len()).max().unwrap_or(0);
+        Ok(Self {
+            device,
+            comm,
+            schedule,
+            programs,
+            pending: vec![None; slots],
+            rows: Vec::with_capacity(rows),
+            labels: Vec::with_capacity(rows),
+            sequence: 0,
+            times: TimeSplit::default(),
+            waited: Duration::ZERO,
+        })
+    }
+
+    /// This rank's number.
+    pub fn number(&self) -> usize {
+        self.comm.rank()
+    }
+
+    /// Samples that this rank handles in a phase (its share of the loss).
+    pub fn share(&self, phase: usize) -> usize {
+        self.programs[phase].samples
+    }
+
+    /// Takes the next `count` sequence numbers, as every rank must do alike.
+    pub fn take_sequence(&mut self, count: u64) -> u64 {
+        self.sequence += count;
+        self.sequence - count
+    }
+
+    /// Where the time went since the last call.
+    pub fn take_times(&mut self) -> TimeSplit {
+        std::mem::take(&mut self.times)
+    }
+
+    /// Executes one step. `control` is this rank's wish; the result holds the sum of all ranks' wishes.
+    pub fn step(&mut self, phase: usize, batch: &Batch<'_>, args: &StepArgs, control: f64) -> Result<StepResult> {
+        let program = &self.programs[phase];
+        let base = self.sequence;
+        self.sequence += program.sequence;
+        let first = program.rows.start;
+        let mut doing = Doing::Input;
+        let mut since = Instant::now();
+        let mut split = [Duration::ZERO; 4];
+        let mut last = Event(0);
+        let mut open = 0usize;
+        self.rows.clear();
+        self.rows.extend(program.rows.clone().map(batch.at));
+        for instruction in &program.instructions {
+            let now_doing = match instruction {
+                Instruction::Begin(_) | Instruction::Load { .. } | Instruction::Labels { .. } => Doing::Input,
+                Instruction::Run(_) => Doing::Compute,
+                Instruction::Update(_) => Doing::Update,
+                _ => Doing::Comm,
+            };
+            if now_doing != doing {
+                let now = Instant::now();
+                split[doing as usize] += now - since;
+                (since, doing) = (now, now_doing);
+            }
+            match instruction {
+                Instruction::Begin(metrics) => {
+                    self.device.load(*metrics, 0, Values::F64(&[0.0, 0.0, 0.0, control]));
+                }
+                Instruction::Load { buffer, rows, walk, len } => {
+                    for (i, &sample) in self.rows[rows.start - first..rows.end - first].iter().enumerate() {
+                        let features = batch.samples.features(sample);
+                        walk.for_each(|from, to, run| {
+                            let values = slice(&features, from, run);
+                            self.device.load(*buffer, i * len + to, values);
+                        });
+                    }
+                }
+                Instruction::Labels { buffer, rows } => {
+                    self.labels.clear();
+                    let picked = &self.rows[rows.start - first..rows.end - first];
+                    self.labels.extend(picked.iter().map(|&s| batch.samples.label(s) as f32));
+                    self.device.load(*buffer, 0, Values::F32(&self.labels));
+                }
+                Instruction::Run(call) | Instruction::Update(call) => {
+                    last = self.device.submit(call, args);
+                    if open > 0 {
+                        self.comm.progress()?;
+                    }
+                }
+                Instruction::Send { to, seq, buffer, slot } => {
+                    self.device.wait(last);
+                    let staging = self.device.pack(*buffer);
+                    self.pending[*slot] = Some((self.comm.send(*to, base + seq, staging)?, *buffer));
+                    open += 1;
+                }
+                Instruction::Receive { from, seq, buffer, slot } => {
+                    self.device.wait(last);
+                    let staging = self.device.pack(*buffer);
+                    self.pending[*slot] = Some((self.comm.receive(*from, base + seq, staging)?, *buffer));
+                    open += 1;
+                }
+                Instruction::Start { what, group, seq, buffer, slot } => {
+                    self.device.wait(last);
+                    let staging = self.device.pack(*buffer);
+                    self.pending[*slot] = Some((self.comm.start(*what, *group, base + seq, staging)?, *buffer));
+                    open += 1;
+                }
+                Instruction::Wait { slot } => {
+                    if let Some((ticket, buffer)) = self.pending[*slot].take() {
+                        let staging = self.comm.wait(ticket)?;
+                        self.device.unpack(buffer, staging);
+                        open -= 1;
+                    }
+                }
+            }
+        }
+        self.device.wait(last);
+        let mut metrics = [0.0; 4];
+        self.device.read(program.metrics, &mut metrics);
+        split[doing as usize] += since.elapsed();
+        let waited = self.comm.counters().waiting;
+        let waiting = (waited - self.waited).min(split[Doing::Comm as usize]);
+        self.waited = waited;
+        self.times.input += split[Doing::Input as usize].as_secs_f64();
+        self.times.compute += split[Doing::Compute as usize].as_secs_f64();
+        self.times.update += split[Doing::Update as usize].as_secs_f64();
+        self.times.wait += waiting.as_secs_f64();
+        self.times.transfer += (split[Doing::Comm as usize] - waiting).as_secs_f64();
+        let [loss, correct, count, control] = metrics;
+        Ok(StepResult { loss, correct, count, control })
+    }
+}
+
+fn slice<'a>(features: &Features<'a>, from: usize, run: usize) -> Values<'a> {
+    match *features {
+        Features::U8 { bytes, scale, offset } => Values::U8 { bytes: &bytes[from..from + run], scale, offset },
+        Features::F32(values) => Values::F32(&values[from..from + run]),
+    }
+}

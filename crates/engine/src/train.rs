@@ -1,0 +1,374 @@
+//! The training loop of one rank. Every rank runs the same loop and takes the same decisions, because all it decides on
+//! (loss, counts, wishes) is summed over the ranks first.
+
+use crate::checkpoint::{self, Saver};
+use crate::rank::{Batch, Rank, StepResult};
+use paceline_base::kernel::StepArgs;
+use paceline_base::units::GlobalBatch;
+use paceline_base::{Error, Result};
+use paceline_comm::Comm;
+use paceline_data::{Order, Samples};
+use paceline_graph::Graph;
+use paceline_kernels::Device;
+use paceline_plan::PhaseKind;
+use paceline_record::TimeSplit;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// When checkpoints are written, besides the last one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum CheckpointEvery {
+    /// Not at all.
+    Never,
+    /// After every epoch.
+    Epoch,
+    /// After so many steps, and after an epoch that is the best so far.
+    Steps(u64),
+    /// After so many seconds, and after an epoch that is the best so far.
+    Seconds(f64),
+}
+
+/// What rank 0 wishes for all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Control {
+    /// End after this step, with a checkpoint.
+    pub stop: bool,
+    /// Write a checkpoint after this step.
+    pub checkpoint: bool,
+}
+
+impl Control {
+    fn encode(self) -> f64 {
+        f64::from(u8::from(self.stop) + 2 * u8::from(self.checkpoint))
+    }
+
+    fn decode(word: f64) -> Self {
+        let word = word as u8;
+        Self { stop: word & 1 != 0, checkpoint: word & 2 != 0 }
+    }
+}
+
+/// Everything that steers the loop.
+#[derive(Clone)]
+pub struct TrainOptions {
+    /// Seed of initial values, order and dropout.
+    pub seed: u64,
+    /// Epochs in all.
+    pub epochs: u64,
+    /// Samples per step over all ranks.
+    pub batch: GlobalBatch,
+    /// Samples per evaluation step over all ranks.
+    pub eval_batch: usize,
+    /// Learning rate by step.
+    pub rate: Arc<dyn Fn(u64) -> f64 + Send + Sync>,
+    /// Epochs without a better validation loss before it ends; 0 is never.
+    pub patience: u64,
+    /// By how much a validation loss must be lower to count as better.
+    pub min_delta: f64,
+    /// End after so many steps; 0 is no limit.
+    pub max_steps: u64,
+    /// Whether samples are visited in a new order every epoch.
+    pub shuffle: bool,
+    /// When checkpoints are written.
+    pub checkpoint: CheckpointEvery,
+}
+
+/// Loss and accuracy over some samples.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Scores {
+    /// Sum of losses.
+    pub loss_sum: f64,
+    /// Samples classified rightly.
+    pub correct: f64,
+    /// Samples.
+    pub count: f64,
+}
+
+impl Scores {
+    /// Mean loss.
+    pub fn loss(&self) -> f64 {
+        self.loss_sum / self.count
+    }
+
+    /// Share classified rightly.
+    pub fn accuracy(&self) -> f64 {
+        self.correct / self.count
+    }
+
+    fn add(&mut self, r: &StepResult) {
+        self.loss_sum += r.loss;
+        self.correct += r.correct;
+        self.count += r.count;
+    }
+}
+
+/// Where training stands: what a checkpoint keeps besides tensors, so that a resume is exact also in mid-epoch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Epochs completed.
+    pub epoch: u64,
+    /// Steps done in the current epoch.
+    pub step_in_epoch: u64,
+    /// Steps done in all.
+    pub step: u64,
+    /// Scores of the current epoch so far.
+    pub scores: Scores,
+    /// Seconds of training in the current epoch so far.
+    pub seconds: f64,
+    /// Best validation loss so far; none before the first evaluation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub best_loss: Option<f64>,
+    /// Its epoch, from 1.
+    pub best_epoch: u64,
+    /// Steps done then.
+    pub best_step: u64,
+    /// Epochs since then.
+    pub since_best: u64,
+}
+
+/// One step, as a rank's observer sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct StepEvent {
+    /// Epoch, from 1.
+    pub epoch: u64,
+    /// Step, from 0 over the whole run.
+    pub step: u64,
+    /// Samples of the global batch.
+    pub batch: usize,
+    /// Samples of this rank.
+    pub share: usize,
+    /// Mean loss over the global batch.
+    pub loss: f64,
+    /// Accuracy over the global batch.
+    pub accuracy: f64,
+    /// Learning rate.
+    pub rate: f64,
+    /// Where this rank's time went.
+    pub split: TimeSplit,
+}
+
+/// One epoch, as a rank's observer sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct EpochEvent {
+    /// Epoch, from 1.
+    pub epoch: u64,
+    /// Steps done in all.
+    pub step: u64,
+    /// Learning rate of its last step.
+    pub rate: f64,
+    /// Training scores, over its batches as they were trained.
+    pub train: Scores,
+    /// Validation scores.
+    pub validation: Scores,
+    /// Seconds of training.
+    pub seconds: f64,
+    /// Seconds of evaluation.
+    pub eval_seconds: f64,
+    /// True if the validation loss is the best so far.
+    pub best: bool,
+}
+
+/// Is told what happens on one rank, and may wish (on rank 0).
+pub trait Observer {
+    /// After every step. Must not allocate.
+    fn step(&mut self, event: &StepEvent);
+
+    /// After every epoch.
+    fn epoch(&mut self, event: &EpochEvent);
+
+    /// Time spent on a checkpoint outside steps.
+    fn checkpoint(&mut self, seconds: f64);
+
+    /// Before every step: what rank 0 wishes. Wishes of other ranks are not asked for.
+    fn wish(&mut self) -> Control;
+}
+
+/// Why training ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// All epochs (or `max_steps`) are done.
+    Done,
+    /// The validation loss stopped improving.
+    Early,
+    /// It was asked to.
+    Stopped,
+}
+
+/// How training ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Outcome {
+    /// Why.
+    pub ended: Ended,
+    /// Where it stands.
+    pub progress: Progress,
+}
+
+/// What is trained, on what, and how.
+#[derive(Clone, Copy)]
+pub struct Job<'a> {
+    /// The model.
+    pub graph: &'a Graph,
+    /// Samples to train on.
+    pub training: &'a dyn Samples,
+    /// Samples to validate on.
+    pub validation: &'a dyn Samples,
+    /// How.
+    pub options: &'a TrainOptions,
+    /// Writes checkpoints; on rank 0 only.
+    pub saver: Option<&'a Saver>,
+}
+
+/// Trains from `progress` on. Parameters must be in place (initialised or restored).
+pub fn train<D: Device, C: Comm>(
+    rank: &mut Rank<D, C>,
+    job: &Job<'_>,
+    mut progress: Progress,
+    observer: &mut dyn Observer,
+) -> Result<Outcome> {
+    let Job { training, validation, options, .. } = *job;
+    let order =
+        if options.shuffle { Order::new(training.len(), options.seed) } else { Order::unshuffled(training.len()) };
+    let steps_per_epoch = options.batch.steps_per_epoch(training.len()) as u64;
+    let leader = rank.number() == 0;
+    let mut last_checkpoint = Instant::now();
+    let mut saved_at = progress.step;
+    let save = |rank: &mut Rank<D, C>, progress: &Progress, best: bool, observer: &mut dyn Observer| -> Result<()> {
+        let begin = Instant::now();
+        checkpoint::save(rank, job.graph, progress, best, job.saver)?;
+        observer.checkpoint(begin.elapsed().as_secs_f64());
+        Ok(())
+    };
+    while progress.epoch < options.epochs {
+        let begin = Instant::now();
+        let (before, mut paused) = (progress.seconds, 0.0);
+        while progress.step_in_epoch < steps_per_epoch {
+            if options.max_steps > 0 && progress.step >= options.max_steps {
+                progress.seconds = before + begin.elapsed().as_secs_f64() - paused;
+                if options.checkpoint != CheckpointEvery::Never && saved_at != progress.step {
+                    save(rank, &progress, false, observer)?;
+                }
+                return Ok(Outcome { ended: Ended::Done, progress });
+            }
+            let mut control = Control::default();
+            if leader {
+                control = observer.wish();
+                if let CheckpointEvery::Seconds(s) = options.checkpoint {
+                    control.checkpoint |= last_checkpoint.elapsed().as_secs_f64() >= s;
+                }
+            }
+            let index = progress.step_in_epoch as usize;
+            let samples = options.batch.at(index, training.len());
+            let rate = (options.rate)(progress.step);
+            let phase = phase(rank, PhaseKind::Train, samples)?;
+            let start = index * options.batch.samples();
+            let batch = Batch { samples: training, at: &|row| order.at(progress.epoch, start + row) };
+            let args = StepArgs { seed: options.seed, step: progress.step, rate, scale: 1.0 / samples as f64 };
+            let result = rank.step(phase, &batch, &args, control.encode())?;
+            let (loss, accuracy) = (result.loss / result.count, result.correct / result.count);
+            if !loss.is_finite() {
+                return Err(Error::failure(format!(
+                    "the loss is {loss} at step {} (epoch {}); the last good checkpoint is kept; lower optimizer.rate ({rate}), add schedule.warmup, or look at the data",
+                    progress.step,
+                    progress.epoch + 1
+                )));
+            }
+            progress.scores.add(&result);
+            observer.step(&StepEvent {
+                epoch: progress.epoch + 1,
+                step: progress.step,
+                batch: samples,
+                share: rank.share(phase),
+                loss,
+                accuracy,
+                rate,
+                split: rank.take_times(),
+            });
+            progress.step += 1;
+            progress.step_in_epoch += 1;
+            let agreed = Control::decode(result.control);
+            let due = match options.checkpoint {
+                CheckpointEvery::Steps(n) => progress.step.is_multiple_of(n),
+                _ => agreed.checkpoint,
+            };
+            if (due && progress.step_in_epoch < steps_per_epoch) || agreed.stop {
+                let pause = Instant::now();
+                progress.seconds = before + begin.elapsed().as_secs_f64() - paused;
+                save(rank, &progress, false, observer)?;
+                (last_checkpoint, saved_at) = (Instant::now(), progress.step);
+                paused += pause.elapsed().as_secs_f64();
+                if agreed.stop {
+                    return Ok(Outcome { ended: Ended::Stopped, progress });
+                }
+            }
+        }
+        let seconds = before + begin.elapsed().as_secs_f64() - paused;
+        let begin = Instant::now();
+        let scores = evaluate(rank, validation, options)?;
+        let train_scores = progress.scores;
+        let best = progress.best_loss.is_none_or(|b| scores.loss() < b - options.min_delta);
+        let step = progress.step;
+        progress = Progress {
+            epoch: progress.epoch + 1,
+            step_in_epoch: 0,
+            scores: Scores::default(),
+            seconds: 0.0,
+            since_best: progress.since_best + 1,
+            ..progress
+        };
+        if best {
+            progress.best_loss = Some(scores.loss());
+            progress.best_epoch = progress.epoch;
+            progress.best_step = step;
+            progress.since_best = 0;
+        }
+        observer.epoch(&EpochEvent {
+            epoch: progress.epoch,
+            step,
+            rate: (options.rate)(step.saturating_sub(1)),
+            train: train_scores,
+            validation: scores,
+            seconds,
+            eval_seconds: begin.elapsed().as_secs_f64(),
+            best,
+        });
+        let early = options.patience > 0 && progress.since_best >= options.patience;
+        let last = early || progress.epoch == options.epochs;
+        if options.checkpoint != CheckpointEvery::Never
+            && (best || last || options.checkpoint == CheckpointEvery::Epoch)
+        {
+            save(rank, &progress, best, observer)?;
+            (last_checkpoint, saved_at) = (Instant::now(), progress.step);
+        }
+        if early && progress.epoch < options.epochs {
+            return Ok(Outcome { ended: Ended::Early, progress });
+        }
+    }
+    Ok(Outcome { ended: Ended::Done, progress })
+}
+
+/// Scores over a whole set, in order, the last partial batch included.
+pub fn evaluate<D: Device, C: Comm>(
+    rank: &mut Rank<D, C>,
+    samples: &dyn Samples,
+    options: &TrainOptions,
+) -> Result<Scores> {
+    let mut scores = Scores::default();
+    let mut start = 0;
+    while start < samples.len() {
+        let count = options.eval_batch.min(samples.len() - start);
+        let phase = phase(rank, PhaseKind::Evaluate, count)?;
+        let batch = Batch { samples, at: &|row| start + row };
+        let args = StepArgs { seed: options.seed, step: 0, rate: 0.0, scale: 1.0 / count as f64 };
+        scores.add(&rank.step(phase, &batch, &args, 0.0)?);
+        start += count;
+    }
+    rank.take_times(); // evaluation is timed as a whole
+    Ok(scores)
+}
+
+fn phase<D: Device, C: Comm>(rank: &Rank<D, C>, kind: PhaseKind, samples: usize) -> Result<usize> {
+    rank.schedule
+        .phase(kind, samples)
+        .ok_or_else(|| Error::internal(format!("no {kind:?} step of {samples} samples was planned")))
+}

@@ -1,0 +1,170 @@
+//! Invariant 1: whatever the plan, N ranks give what one rank gives. In f64 on `Reference` to 1e-10; in f32 on `Cpu` by
+//! per-tensor norms.
+
+mod common;
+
+use common::{Toy, distance, run};
+use paceline_base::op::Activation;
+use paceline_base::optim::Rule;
+use paceline_graph::{Graph, LayerSpec, model_file};
+use paceline_kernels::{Cpu, CpuOptions, Reference};
+use paceline_plan::{OpPlan, Plan, Store, UpdateMode};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+const RULES: [Rule; 6] = [
+    Rule::Sgd,
+    Rule::Momentum { momentum: 0.9 },
+    Rule::Nesterov { momentum: 0.9 },
+    Rule::Adam { beta1: 0.9, beta2: 0.999, eps: 1e-8 },
+    Rule::AdamW { beta1: 0.9, beta2: 0.999, eps: 1e-8, decay: 0.01 },
+    Rule::Adagrad { eps: 1e-10 },
+];
+
+fn branches() -> Vec<LayerSpec> {
+    let text = r#"
+        format = 1
+        [[layer]]
+        name = "flat"
+        type = "flatten"
+        [[layer]]
+        name = "a"
+        type = "dense"
+        units = 9
+        [[layer]]
+        name = "act"
+        type = "tanh"
+        [[layer]]
+        name = "b"
+        type = "dense"
+        units = 9
+        [[layer]]
+        name = "drop"
+        type = "dropout"
+        rate = 0.3
+        [[layer]]
+        name = "sum"
+        type = "add"
+        inputs = ["drop", "act"]
+        [[layer]]
+        name = "gelu"
+        type = "gelu"
+        [[layer]]
+        name = "logits"
+        type = "dense"
+        units = "classes"
+        bias = false
+        [[layer]]
+        name = "loss"
+        type = "mean-squared-error"
+    "#;
+    model_file::parse(text, "branches").unwrap().layers
+}
+
+fn graph(kind: usize) -> Graph {
+    let layers = match kind {
+        0 => paceline_graph::presets::softmax(),
+        1 => paceline_graph::presets::mlp(&[11], Activation::Relu, 0.25),
+        2 => paceline_graph::presets::mlp(&[8, 7], Activation::Sigmoid, 0.0),
+        _ => branches(),
+    };
+    Graph::build("test", &layers, &[3, 4], 5, 0.01).unwrap()
+}
+
+/// A random plan that fits: every operator gets its own split and its own ranks.
+fn random_plan(graph: &Graph, ranks: usize, mut dice: u64, update: UpdateMode, bucket: usize) -> Plan {
+    let mut roll = |n: usize| {
+        dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (dice >> 33) as usize % n
+    };
+    let mut operators = BTreeMap::new();
+    for (id, node) in graph.nodes.iter().enumerate() {
+        if graph.is_data(id) || roll(4) == 0 {
+            continue; // by default
+        }
+        let mut split = BTreeMap::new();
+        let mut room = ranks + 1;
+        for dim in node.op.dims(1000, &graph.input_shapes(id)) {
+            let degree = 1 + roll(room.min(dim.extent));
+            split.insert(dim.name.to_string(), degree);
+            room = (room / degree).max(1);
+        }
+        let parts: usize = split.values().product();
+        let ranks = (0..parts).map(|_| roll(ranks)).collect();
+        operators.insert(node.name.clone(), OpPlan { split, ranks: Some(ranks) });
+    }
+    Plan { ranks, operators, default: None, store: Store { update, bucket } }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_plan_equals_one_worker_in_f64(
+        kind in 0usize..4,
+        ranks in 1usize..9,
+        batch in 1usize..14,
+        dice in any::<u64>(),
+        rule in 0usize..6,
+        sharded in any::<bool>(),
+        bucket in prop::sample::select(vec![1usize, 40, 100_000]),
+        fused in any::<bool>(),
+    ) {
+        let graph = graph(kind);
+        let data = Toy::new(23, &[3, 4], 5);
+        let update = if sharded { UpdateMode::Sharded } else { UpdateMode::Replicated };
+        let device = || if fused { Reference::with_fusions() } else { Reference::new() };
+        let one = run(&graph, &Plan::data_parallel(1), RULES[rule], Reference::new, &data, batch, 5);
+        let mut mirrored = Plan::data_parallel(ranks);
+        mirrored.store = Store { update, bucket };
+        for plan in [mirrored, random_plan(&graph, ranks, dice, update, bucket)] {
+            let many = run(&graph, &plan, RULES[rule], device, &data, batch, 5);
+            let (d, name) = distance(&many.snapshot, &one.snapshot);
+            prop_assert!(d < 1e-10, "{name} differs by {d:e} under {plan:?}");
+            for (a, b) in many.results.iter().zip(&one.results) {
+                prop_assert!((a.loss - b.loss).abs() < 1e-9 && a.correct == b.correct && a.count == b.count, "{a:?} {b:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn any_plan_equals_one_worker_in_f32(
+        kind in 0usize..4,
+        ranks in 1usize..9,
+        batch in 2usize..14,
+        dice in any::<u64>(),
+        rule in prop::sample::select(vec![0usize, 1, 2]),
+        sharded in any::<bool>(),
+    ) {
+        let graph = graph(kind);
+        let data = Toy::new(23, &[3, 4], 5);
+        let update = if sharded { UpdateMode::Sharded } else { UpdateMode::Replicated };
+        let cpu = || Cpu::new(CpuOptions::default()).unwrap();
+        let one = run(&graph, &Plan::data_parallel(1), RULES[rule], Reference::new, &data, batch, 4);
+        let plan = random_plan(&graph, ranks, dice, update, 40);
+        let many = run(&graph, &plan, RULES[rule], cpu, &data, batch, 4);
+        let (d, name) = distance(&many.snapshot, &one.snapshot);
+        prop_assert!(d < 2e-5, "{name} differs by {d:e} under {plan:?}");
+    }
+}
+
+#[test]
+fn simulator_and_reality_agree_on_bytes_and_memory() {
+    for (kind, dice) in [(1, 1u64), (1, 2), (2, 3), (3, 4), (3, 5), (0, 6)] {
+        let graph = graph(kind);
+        let data = Toy::new(24, &[3, 4], 5);
+        let plan = random_plan(&graph, 3, dice, UpdateMode::Sharded, 40);
+        let steps = 6; // of 8 samples: no partial batch
+        let real = run(&graph, &plan, RULES[3], || Cpu::new(CpuOptions::default()).unwrap(), &data, 8, steps);
+        let cluster = paceline_plan::Cluster::threads();
+        let train = paceline_plan::simulate(&real.schedule, 0, &cluster);
+        let evaluate = paceline_plan::simulate(&real.schedule, 1, &cluster);
+        for to in 0..3 {
+            for from in 0..3 {
+                let expected = train.bytes[from][to] * steps as u64 + evaluate.bytes[from][to];
+                assert_eq!(real.received[to][from], expected, "{from} → {to}, plan {dice}");
+            }
+            assert_eq!(real.allocated[to] as u64, train.memory[to], "memory of rank {to}, plan {dice}");
+        }
+    }
+}
