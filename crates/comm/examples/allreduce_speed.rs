@@ -2,8 +2,9 @@
 //!
 //! `cargo run --release -p paceline-comm --example allreduce_speed [ranks]`
 //!
-//! "GB/s" is the size of one buffer over the time of one all-reduce. With two ranks each of them reads and writes half of both
-//! buffers; in the last column each rank copies the first half of its own buffer to the second and back, which moves as many bytes.
+//! "GB/s" is the size of one buffer over the time of one all-reduce. With two ranks each of them reads and writes half
+//! of both buffers; in the last column each rank copies the first half of its own buffer to the second and back, which
+//! moves as many bytes.
 
 use paceline_base::Result;
 use paceline_comm::{Collective, Comm, Threads, host, threads};
@@ -11,8 +12,8 @@ use paceline_kernels::Staging;
 use std::sync::Barrier;
 use std::time::Instant;
 
-/// Calls `run` on all ranks at once, `repeat` times in each of `rounds`; seconds per call in the best round, as the slowest
-/// rank sees it. The best round is the one in which nothing else ran on these cores.
+/// Calls `run` on all ranks at once, `repeat` times in each of `rounds`; seconds per call in the best round, as the
+/// slowest rank sees it. The best round is the one in which nothing else ran on these cores.
 fn best(
     comms: &mut [Threads],
     rounds: usize,

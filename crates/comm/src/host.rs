@@ -44,8 +44,8 @@ unsafe impl<T: Send> Sync for Memory<T> {}
 pub fn stage<T: Element>(values: &[T]) -> Staging {
     let memory = Arc::new(Memory(values.iter().map(|&v| UnsafeCell::new(v)).collect()));
     let data = NonNull::from(&*memory.0).cast::<u8>();
-    // SAFETY: the cells are initialised, aligned for T (whose DType this is), may be written through a shared pointer, live as
-    // long as `memory`, and nobody else has a way to them.
+    // SAFETY: the cells are initialised, aligned for T (whose DType this is), may be written through a shared pointer,
+    // live as long as `memory`, and nobody else has a way to them.
     unsafe { Staging::new(data, size_of_val(values), T::DTYPE, memory) }
 }
 

@@ -44,7 +44,12 @@ proptest! {
 
     /// Many under way in groups that overlap, more than a group's ring holds, waited for in another order than issued.
     #[test]
-    fn many_in_flight(size in 1..=6usize, masks in proptest::collection::vec(1..64usize, 1..4), count in 1..300usize, seed: u64) {
+    fn many_in_flight(
+        size in 1..=6usize,
+        masks in proptest::collection::vec(1..64usize, 1..4),
+        count in 1..300usize,
+        seed: u64,
+    ) {
         let members = |mask: usize| (0..size).filter(|r| mask >> r & 1 == 1).collect::<Vec<_>>();
         let groups: Vec<_> = masks.into_iter().map(members).filter(|m| !m.is_empty()).collect();
         prop_assume!(!groups.is_empty());
@@ -58,7 +63,8 @@ proptest! {
                 let (g, what, len) = (seq % groups.len(), ALL[seq % 3], (seq * 37 + seed as usize % 91) % 400);
                 let Some(id) = ids[g] else { continue };
                 let salt = seed ^ seq as u64;
-                tickets.push((comm.start(what, id, seq as u64, host::stage(&input::<f32>(salt, me, len))).unwrap(), seq, g, what, len));
+                let data = host::stage(&input::<f32>(salt, me, len));
+                tickets.push((comm.start(what, id, seq as u64, data).unwrap(), seq, g, what, len));
                 for (m, &r) in groups[g].iter().enumerate() {
                     let index = groups[g].iter().position(|&r| r == me).unwrap();
                     moved[r] += elements_moved(what, len, groups[g].len(), m, index) as u64 * 4;

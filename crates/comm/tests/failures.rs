@@ -13,7 +13,8 @@ fn reduce(comm: &mut Threads, group: GroupId, seq: u64, len: usize) -> Result<St
     comm.wait(ticket)
 }
 
-/// Runs four ranks through one good all-reduce; then rank 2 does `deed`, and the others must fail quickly saying `words`.
+/// Runs four ranks through one good all-reduce; then rank 2 does `deed`, and the others must fail quickly saying
+/// `words`.
 fn all_learn(deed: impl Fn(Threads, GroupId) + Clone + Send + 'static, words: &'static [&'static str]) {
     let ranks = spawn(4, move |mut comm| {
         let group = comm.group(&[0, 1, 2, 3]).unwrap();

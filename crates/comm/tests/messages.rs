@@ -15,7 +15,8 @@ proptest! {
         on_ranks(size, move |mut comm| {
             let me = comm.rank();
             let (right, left) = ((me + 1) % size, (me + size - 1) % size);
-            let (mut east, mut west) = (host::stage(&input::<f32>(seed, me, len)), host::stage(&input::<f64>(seed, me, len)));
+            let mut east = host::stage(&input::<f32>(seed, me, len));
+            let mut west = host::stage(&input::<f64>(seed, me, len));
             for round in 0..rounds as u64 {
                 let (e, w) = (host::stage(&vec![0.0f32; len]), host::stage(&vec![0.0f64; len]));
                 // With one or two ranks, left and right are the same lane: there, order is what tells them apart.

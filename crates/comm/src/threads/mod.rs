@@ -1,11 +1,13 @@
 //! Ranks that are threads of one process: rendezvous over shared memory, without copies in between.
 //!
-//! A sender posts where its buffer is and the receiver copies straight out of it; in a collective every member works on its
-//! chunk of everybody's buffer. Buffers on loan lie in the hub that the ranks share, so they outlive a rank that fails.
+//! A sender posts where its buffer is and the receiver copies straight out of it; in a collective every member works
+//! on its chunk of everybody's buffer. Buffers on loan lie in the hub that the ranks share, so they outlive a rank
+//! that fails.
 //!
-//! Nothing is allocated after [`group`](Comm::group), as long as no more operations are outstanding than ever before. `start`,
-//! `send` and `receive` never wait: when the ring of a group (64) or of a pair of ranks (16) is full, operations queue up at
-//! this rank. After any failure all calls of all ranks fail, naming the rank and the reason of the first.
+//! Nothing is allocated after [`group`](Comm::group), as long as no more operations are outstanding than ever before.
+//! `start`, `send` and `receive` never wait: when the ring of a group (64) or of a pair of ranks (16) is full,
+//! operations queue up at this rank. After any failure all calls of all ranks fail, naming the rank and the reason of
+//! the first.
 
 mod hub;
 mod meter;
@@ -74,7 +76,8 @@ impl Threads {
         }
     }
 
-    /// How long [`wait`](Comm::wait) may pass without any news before it fails, naming the ranks that are missing and how far they came.
+    /// How long [`wait`](Comm::wait) may pass without any news before it fails, naming the ranks that are missing and
+    /// how far they came.
     pub fn set_timeout(&mut self, timeout: Duration) {
         self.timeout = timeout;
     }

@@ -2,10 +2,13 @@
 //!
 //! A message: the sender posts; the receiver copies out of the sender's buffer and says so; both are complete.
 //!
-//! A collective among `p` members, where member `i` alone touches chunk `i` of *any* buffer, so that there is nothing to lock:
+//! A collective among `p` members, where member `i` alone touches chunk `i` of *any* buffer, so that there is nothing
+//! to lock:
 //!
-//! 1. Each member posts its buffer. One with an empty chunk is finished with that (but member 0 always looks at the posts).
-//! 2. When all have posted, each checks that all mean the same operation, works on its chunk of all buffers, and is finished.
+//! 1. Each member posts its buffer. One with an empty chunk is finished with that (but member 0 always looks at the
+//!    posts).
+//! 2. When all have posted, each checks that all mean the same operation, works on its chunk of all buffers, and is
+//!    finished.
 //! 3. When all are finished, the operation is complete, and each takes its buffer back.
 
 use super::hub::{Group, Hub, LANE, RING};
@@ -119,7 +122,7 @@ impl Op {
         if theirs.bytes > 0 {
             // SAFETY: the sender's loan lies in the slot until `finish`, and is exclusive of ours; nobody writes to it.
             let source = unsafe { std::slice::from_raw_parts(theirs.data.as_ptr(), theirs.bytes) };
-            meter.moving(|| data.bytes_mut().copy_from_slice(source));
+            meter.moving(theirs.bytes, || data.bytes_mut().copy_from_slice(source));
         }
         meter.counters.received[from] += theirs.bytes as u64;
         slot.finish(self.number);
@@ -177,9 +180,11 @@ impl Op {
         let range = chunk(mine.bytes / mine.dtype.size(), ranks.len(), me);
         if !range.is_empty() && ranks.len() > 1 {
             let data = |m: usize| post(m).data.as_ptr();
-            // SAFETY: the members' loans are exclusive of one another, aligned for their type, and of equal size as was checked; they
-            // lie in the slots until all are finished. Chunks do not overlap, and only this member touches this chunk.
-            meter.moving(|| unsafe {
+            let bytes = range.len() * ranks.len() * mine.dtype.size();
+            // SAFETY: the members' loans are exclusive of one another, aligned for their type, and of equal size as
+            // was checked; they lie in the slots until all are finished. Chunks do not overlap, and only this member
+            // touches this chunk.
+            meter.moving(bytes, || unsafe {
                 match mine.dtype {
                     DType::F32 => apply(what, ranks.len(), me, |m| data(m).cast::<f32>(), range),
                     DType::F64 => apply(what, ranks.len(), me, |m| data(m).cast::<f64>(), range),

@@ -1,9 +1,9 @@
 //! How a rank waits: spin, then give way, then sleep until a peer rings its bell.
 //!
-//! Spinning answers within a hundred nanoseconds when the peer is about to arrive; yielding keeps more ranks than cores going; sleeping
-//! leaves the core to others in a long wait. Nobody oversleeps: a sleeper raises its flag, *then* looks once more; a peer
-//! stores its news, *then* looks at the flags; and a sequentially consistent fence between the two steps on both sides makes
-//! sure that one of them sees the other.
+//! Spinning answers within a hundred nanoseconds when the peer is about to arrive; yielding keeps more ranks than
+//! cores going; sleeping leaves the core to others in a long wait. Nobody oversleeps: a sleeper raises its flag,
+//! *then* looks once more; a peer stores its news, *then* looks at the flags; and a sequentially consistent fence
+//! between the two steps on both sides makes sure that one of them sees the other.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -51,7 +51,8 @@ impl Dormitory {
         }
     }
 
-    /// Raises the flag of `rank`. Then it must look once more for news, and [`sleep`](Self::sleep) or [`rise`](Self::rise).
+    /// Raises the flag of `rank`. Then it must look once more for news, and [`sleep`](Self::sleep) or
+    /// [`rise`](Self::rise).
     pub fn lie_down(&self, rank: usize) {
         self.beds[rank].asleep.store(true, Ordering::Relaxed);
         self.sleepers.fetch_add(1, Ordering::Relaxed);
@@ -97,8 +98,9 @@ pub(super) enum Rest {
 /// Fewest and most looks before giving way. A look takes some 20 ns, so the most is about 20 µs.
 const SPINS: (u32, u32) = (50, 1000);
 
-/// Yields before going to sleep.
-const YIELDS: u32 = 50;
+/// How long to give way before going to sleep. It must be longer than waking takes (some 50 µs): else two ranks that
+/// once slept find each other asleep at every operation, for ever.
+const YIELDING: Duration = Duration::from_micros(250);
 
 /// How long a rank has been idle without any news, and how it rests meanwhile.
 ///
@@ -108,6 +110,7 @@ pub(super) struct Patience {
     rounds: u32,
     spins: u32,
     most: u32,
+    slept: bool,
     since: Option<Instant>,
 }
 
@@ -115,17 +118,17 @@ impl Patience {
     /// With fewer cores than ranks (`crowded`) the peer cannot run while we spin.
     pub fn new(crowded: bool) -> Self {
         let most = if crowded { SPINS.0 } else { SPINS.1 };
-        Self { rounds: 0, spins: most, most, since: None }
+        Self { rounds: 0, spins: most, most, slept: false, since: None }
     }
 
     /// There was news, or a new wait begins.
     pub fn renew(&mut self) {
-        if self.rounds > self.spins + YIELDS {
+        if self.slept {
             self.spins = (self.spins / 2).max(SPINS.0);
         } else if self.rounds > 0 {
             self.spins = (self.spins * 2).min(self.most);
         }
-        (self.rounds, self.since) = (0, None);
+        (self.rounds, self.slept, self.since) = (0, false, None);
     }
 
     /// What to do now.
@@ -133,9 +136,10 @@ impl Patience {
         self.rounds = self.rounds.saturating_add(1);
         if self.rounds <= self.spins {
             Rest::Spin
-        } else if self.rounds <= self.spins + YIELDS {
+        } else if self.idle() < YIELDING {
             Rest::Yield
         } else {
+            self.slept = true;
             Rest::Sleep
         }
     }
@@ -161,8 +165,10 @@ mod tests {
     fn patience_spins_then_yields_then_sleeps_and_begins_again_after_news() {
         for crowded in [false, true] {
             let mut patience = Patience::new(crowded);
-            let all: Vec<_> = (0..2000).map(|_| patience.next()).collect();
-            let mut order = all.clone();
+            let mut order = vec![patience.next()];
+            while order.last() != Some(&Rest::Sleep) {
+                order.push(patience.next());
+            }
             order.dedup();
             assert_eq!(order, [Rest::Spin, Rest::Yield, Rest::Sleep]);
             patience.renew();

@@ -3,14 +3,16 @@
 //! A slot serves the operations `n`, `n + ring`, `n + 2·ring`, … of its lane or group. Its only shared word is `state`,
 //! which grows:
 //!
-//! 1. `2n + 1`, stored by the owner (release): the post of operation `n` can be read, and the buffer behind it worked on.
-//! 2. `2n + 2`, stored by whoever works last on behalf of this slot (release): that work is finished. For a message this is the
-//!    receiver, which has copied; for a collective it is the owner, which has summed its chunk of *every* member's buffer.
+//! 1. `2n + 1`, stored by the owner (release): the post of operation `n` can be read, and the buffer behind it worked
+//!    on.
+//! 2. `2n + 2`, stored by whoever works last on behalf of this slot (release): that work is finished. For a message
+//!    this is the receiver, which has copied; for a collective it is the owner, which has summed its chunk of *every*
+//!    member's buffer.
 //! 3. The owner takes its loan back when nobody can touch the buffer any more (a message was copied; *all* members of a
 //!    collective are finished). Only then is the slot free for operation `n + ring`.
 //!
-//! The loan stays in the slot until step 3, and the slot lives as long as the hub. So when a rank fails, a peer that is in the middle
-//! of its buffer reads and writes memory that is still there.
+//! The loan stays in the slot until step 3, and the slot lives as long as the hub. So when a rank fails, a peer that
+//! is in the middle of its buffer reads and writes memory that is still there.
 
 use crate::Collective;
 use paceline_base::units::DType;

@@ -1,8 +1,8 @@
 //! Adding up and handing out one member's chunk of everybody's buffer.
 //!
 //! Every element is `((m0 + m1) + m2) + …` in rank order, whatever the vector width: plain adds, so all paths give the
-//! same bits. Two members take one pass that reads two streams and writes two. More go block by block, so that the running sum
-//! stays in the first-level cache and every buffer is read once and written once.
+//! same bits. Two members take one pass that reads two streams and writes two. More go block by block, so that the
+//! running sum stays in the first-level cache and every buffer is read once and written once.
 
 use crate::host::Element;
 use std::ops::Range;
@@ -13,8 +13,8 @@ const BLOCK: usize = 1024;
 
 /// Sums `range` of all buffers and writes the sum into all of them.
 ///
-/// # Safety
-/// `buffer(0..members)` are distinct buffers, valid and aligned for `range`, in which nobody else touches `range` meanwhile.
+/// # Safety `buffer(0..members)` are distinct buffers, valid and aligned for `range`, in which nobody else touches
+/// `range` meanwhile.
 pub(super) unsafe fn everywhere<T: Element>(members: usize, buffer: impl Fn(usize) -> *mut T, range: Range<usize>) {
     if members == 2 {
         // SAFETY: distinct buffers, and `range` is ours alone.
