@@ -165,9 +165,9 @@ proptest! {
         let walk = Strided { from, to, run: run_len, loops };
         let (x, y) = (values(seed, from + source), values(seed + 1, to + target));
         let (mut copied, mut added) = (y.clone(), y.clone());
-        walk.for_each(|f, t, n| for i in 0..n {
-            copied[t + i] = x[f + i];
-            added[t + i] += x[f + i];
+        walk.for_each(|f, t, n| {
+            copied[t..t + n].copy_from_slice(&x[f..f + n]);
+            added[t..t + n].iter_mut().zip(&x[f..]).for_each(|(y, x)| *y += x);
         });
         for which in Which::all() {
             close("copy", &run(which, Kernel::Copy(walk.clone()), &[x.clone(), y.clone()], &STEP)[1], &copied, 0.0);
