@@ -95,7 +95,7 @@ pub(super) enum Rest {
     Sleep,
 }
 
-/// Fewest and most looks before giving way. A look takes some 20 ns, so the most is about 20 µs.
+/// Fewest and most looks before giving way. A look takes some 50 ns, so the most is about 50 µs.
 const SPINS: (u32, u32) = (50, 1000);
 
 /// How long to give way before going to sleep. It must be longer than waking takes (some 50 µs): else two ranks that
@@ -104,13 +104,12 @@ const YIELDING: Duration = Duration::from_micros(250);
 
 /// How long a rank has been idle without any news, and how it rests meanwhile.
 ///
-/// It learns: where spinning did not help (the peer computes for long, or something else has its core) it spins less
+/// It learns: where spinning did not help (the peer computes for long, or waits for this very core) it spins less
 /// the next time, and more again where it did.
 pub(super) struct Patience {
     rounds: u32,
     spins: u32,
     most: u32,
-    slept: bool,
     since: Option<Instant>,
 }
 
@@ -118,17 +117,17 @@ impl Patience {
     /// With fewer cores than ranks (`crowded`) the peer cannot run while we spin.
     pub fn new(crowded: bool) -> Self {
         let most = if crowded { SPINS.0 } else { SPINS.1 };
-        Self { rounds: 0, spins: most, most, slept: false, since: None }
+        Self { rounds: 0, spins: most, most, since: None }
     }
 
     /// There was news, or a new wait begins.
     pub fn renew(&mut self) {
-        if self.slept {
+        if self.rounds > self.spins {
             self.spins = (self.spins / 2).max(SPINS.0);
         } else if self.rounds > 0 {
             self.spins = (self.spins * 2).min(self.most);
         }
-        (self.rounds, self.slept, self.since) = (0, false, None);
+        (self.rounds, self.since) = (0, None);
     }
 
     /// What to do now.
@@ -139,7 +138,6 @@ impl Patience {
         } else if self.idle() < YIELDING {
             Rest::Yield
         } else {
-            self.slept = true;
             Rest::Sleep
         }
     }
