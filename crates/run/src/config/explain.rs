@@ -1,0 +1,134 @@
+//! `paceline config explain`: the schema in words, in at most 100 columns.
+
+use super::declare::{Key, Section};
+use super::schema::{KEYS, SECTIONS};
+use paceline_base::text::did_you_mean;
+use paceline_base::{Error, Result};
+
+/// Widest line.
+const WIDTH: usize = 100;
+
+/// Every key, in the order of the file.
+pub fn keys() -> &'static [Key] {
+    KEYS
+}
+
+/// What can be written: everything, one section (`train`), or one key (`train.batch`).
+///
+/// # Errors
+/// If there is no such key or section; the nearest is suggested.
+pub fn explain(what: Option<&str>) -> Result<String> {
+    let Some(what) = what else {
+        let intro = "A configuration is a TOML file that begins with `format = 1`. A key is written as `key = value` \
+                     below its [section], or given on the command line as `--set section.key=value`.";
+        let mut text = wrap(intro, WIDTH).join("\n") + "\n";
+        for section in SECTIONS {
+            text.push('\n');
+            text += &explain_section(section);
+        }
+        return Ok(text);
+    };
+    if let Some(section) = SECTIONS.iter().find(|section| section.name == what) {
+        return Ok(explain_section(section));
+    }
+    match KEYS.iter().find(|key| key.path == what) {
+        Some(key) => Ok(table(&[key])),
+        None => Err(Error::user(unknown_key(what))),
+    }
+}
+
+/// How messages about unknown keys end.
+pub(super) const LISTS_ALL: &str = "`paceline config explain` lists all keys";
+
+/// "there is no key trian.batch; did you mean train.batch? …"
+pub(super) fn unknown_key(path: &str) -> String {
+    let names = SECTIONS.iter().map(|section| section.name).chain(KEYS.iter().map(|key| key.path));
+    then(&format!("there is no key {path}{}", did_you_mean(path, names)), LISTS_ALL)
+}
+
+/// Two parts of a message, with what belongs between them.
+pub(super) fn then(first: &str, second: &str) -> String {
+    format!("{first}{} {second}", if first.ends_with('?') { "" } else { ";" })
+}
+
+fn explain_section(section: &Section) -> String {
+    let keys: Vec<_> = KEYS.iter().filter(|key| key.section == section.name).collect();
+    format!("[{}]  {}\n\n{}", section.name, section.meaning(), table(&keys))
+}
+
+/// Three columns: key, default, and what may be written with its meaning below.
+fn table(keys: &[&Key]) -> String {
+    // Widths of all keys, so that sections line up with each other.
+    let column = |text: fn(&Key) -> usize| KEYS.iter().map(text).max().unwrap_or(0) + 2;
+    let (first, second) = (column(|key| key.path.len()), column(|key| key.default_text().chars().count()));
+    let indent = " ".repeat(2 + first + second);
+    let mut text = format!("  {:first$}{:second$}values and meaning\n", "key", "default");
+    for key in keys {
+        let mut lines = wrap(&key.kind(), WIDTH - indent.len());
+        lines.extend(wrap(&key.meaning(), WIDTH - indent.len()));
+        text += &format!("  {:first$}{:second$}{}\n", key.path, key.default_text(), lines[0]);
+        for line in &lines[1..] {
+            text += &format!("{indent}{line}\n");
+        }
+    }
+    text
+}
+
+/// Breaks a text between words.
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines.last_mut().expect("there is always a line");
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
+            lines.push(word.into());
+        } else {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_is_explained_within_the_width() {
+        let text = explain(None).unwrap();
+        for key in keys() {
+            assert!(text.contains(key.path), "{} is missing", key.path);
+            assert!(text.contains(&key.default_text()), "the default of {} is missing", key.path);
+            assert!(!key.meaning().is_empty(), "{} has no meaning", key.path);
+            assert!(explain(Some(key.path)).unwrap().contains(key.path));
+        }
+        for section in SECTIONS {
+            assert!(text.contains(&format!("[{}]  {}", section.name, section.meaning())));
+        }
+        for line in text.lines() {
+            assert!(line.chars().count() <= WIDTH, "too wide: {line}");
+        }
+    }
+
+    #[test]
+    fn a_section_or_a_key_is_explained_alone() {
+        let train = explain(Some("train")).unwrap();
+        assert!(train.contains("train.batch") && !train.contains("model.preset"));
+        let batch = explain(Some("train.batch")).unwrap();
+        assert!(batch.contains("32*workers") && !batch.contains("train.epochs"));
+    }
+
+    #[test]
+    fn wrong_names_are_answered_with_the_nearest() {
+        let check = |what, expected: &str| {
+            let error = explain(Some(what)).unwrap_err();
+            assert!(error.message().contains(expected), "{error}");
+        };
+        check("train.bacth", "there is no key train.bacth; did you mean train.batch?");
+        check("epochs", "did you mean train.epochs?");
+        check("optimiser", "did you mean optimizer?");
+        check("quux.corge.grault", "`paceline config explain` lists all keys");
+    }
+}

@@ -1,0 +1,60 @@
+//! From the optimizer's keys to the update rule that devices execute.
+
+use super::choices::OptimizerName;
+use super::schema::Optimizer;
+use paceline_base::optim::Rule;
+
+impl Optimizer {
+    /// The learning rate: the user's, or 0.001 for adam and adamw and 0.01 for the others.
+    pub fn rate(&self) -> f64 {
+        self.rate.chosen().unwrap_or(match self.name {
+            OptimizerName::Adam | OptimizerName::AdamW => 0.001,
+            _ => 0.01,
+        })
+    }
+
+    /// What is added below the fraction: the user's, or 1e-10 for adagrad and 1e-8 for the others.
+    pub fn eps(&self) -> f64 {
+        self.eps.chosen().unwrap_or(match self.name {
+            OptimizerName::Adagrad => 1e-10,
+            _ => 1e-8,
+        })
+    }
+
+    /// The update rule.
+    ///
+    /// ```
+    /// use paceline_base::optim::Rule;
+    /// let config = paceline_run::config::Config::default();
+    /// assert_eq!(config.optimizer.rule(), Rule::Adam { beta1: 0.9, beta2: 0.999, eps: 1e-8 });
+    /// ```
+    pub fn rule(&self) -> Rule {
+        let &Self { name, momentum, beta1, beta2, weight_decay: decay, .. } = self;
+        match name {
+            OptimizerName::Sgd => Rule::Sgd,
+            OptimizerName::Momentum => Rule::Momentum { momentum },
+            OptimizerName::Nesterov => Rule::Nesterov { momentum },
+            OptimizerName::Adam => Rule::Adam { beta1, beta2, eps: self.eps() },
+            OptimizerName::AdamW => Rule::AdamW { beta1, beta2, eps: self.eps(), decay },
+            OptimizerName::Adagrad => Rule::Adagrad { eps: self.eps() },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::setting::Auto;
+    use super::*;
+
+    #[test]
+    fn auto_depends_on_the_rule() {
+        let of = |name| Optimizer { name, ..Optimizer::default() };
+        assert_eq!(of(OptimizerName::Adam).rate(), 0.001);
+        assert_eq!(of(OptimizerName::Sgd).rate(), 0.01);
+        assert_eq!(of(OptimizerName::Adagrad).rule(), Rule::Adagrad { eps: 1e-10 });
+        assert_eq!(of(OptimizerName::Nesterov).rule(), Rule::Nesterov { momentum: 0.9 });
+        let chosen = Optimizer { rate: Auto::Is(0.5), eps: Auto::Is(1e-3), ..of(OptimizerName::AdamW) };
+        assert_eq!(chosen.rate(), 0.5);
+        assert_eq!(chosen.rule(), Rule::AdamW { beta1: 0.9, beta2: 0.999, eps: 1e-3, decay: 0.01 });
+    }
+}

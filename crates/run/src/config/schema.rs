@@ -1,0 +1,140 @@
+//! Every key of the configuration, declared once: type, default, limit and meaning.
+//!
+//! The doc comment of a key is what `paceline config explain` prints: write it for the user.
+
+use super::batch::Batch;
+use super::cadence::{Cadence, CpuCore};
+use super::choices::{OptimizerName, Preset, ScheduleName, StrategyName};
+use super::declare::{Key, Section, schema};
+use super::setting::{Auto, Limit, Setting};
+use paceline_base::op::Activation;
+use paceline_data::Split;
+use paceline_plan::UpdateMode;
+use paceline_record::Every;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+schema! {
+    /// What to train on.
+    [data] Data {
+        /// The data set: fashion-sample (the embedded sample, needs no download), fashion-mnist, mnist, a folder with
+        /// IDX files, or made-up samples as fake:SHAPE:CLASSES:COUNT, such as fake:28x28:10:60000.
+        name: String = "fashion-sample".into(), Limit::NotEmpty;
+        /// Where validation samples come from: a fraction held out of the training part, with the same mixture of
+        /// classes, or "test" for the set's own test part.
+        validation: Split = Split::Fraction(0.1), Limit::Between(0.0, 1.0);
+        /// Whether every epoch has its own order of samples. The order depends on train.seed and the epoch, never on
+        /// the number of workers.
+        shuffle: bool = true, Limit::None;
+    }
+
+    /// The network.
+    [model] Model {
+        /// The network by name: softmax (one dense layer) or mlp (hidden layers, then the classifier).
+        preset: Preset = Preset::Mlp, Limit::None;
+        /// A model file with layers of your own, instead of model.preset.
+        file: Option<PathBuf> = None, Limit::None;
+        /// Units of each hidden layer of the mlp.
+        hidden: Vec<usize> = vec![128], Limit::AtLeast(1.0);
+        /// What follows each hidden layer of the mlp.
+        activation: Activation = Activation::Relu, Limit::None;
+        /// Share of each hidden layer's outputs set to zero in training; 0 for none.
+        dropout: f64 = 0.0, Limit::Below(0.0, 1.0);
+        /// L2 penalty on the weights (not on biases); layers of a model file may state their own.
+        l2: f64 = 0.0, Limit::AtLeast(0.0);
+    }
+
+    /// How parameters move, given their gradients.
+    [optimizer] Optimizer {
+        /// The update rule; formulas are PyTorch's.
+        name: OptimizerName = OptimizerName::Adam, Limit::None;
+        /// The learning rate; "auto" is 0.001 for adam and adamw, 0.01 for the others.
+        rate: Auto<f64> = Auto::Auto, Limit::Above(0.0);
+        /// How much of the last move is kept (momentum and nesterov).
+        momentum: f64 = 0.9, Limit::Below(0.0, 1.0);
+        /// Decay of the mean of gradients (adam and adamw).
+        beta1: f64 = 0.9, Limit::Below(0.0, 1.0);
+        /// Decay of the mean of squared gradients (adam and adamw).
+        beta2: f64 = 0.999, Limit::Below(0.0, 1.0);
+        /// Keeps the division finite (adam, adamw and adagrad); "auto" is 1e-10 for adagrad, 1e-8 for the others.
+        eps: Auto<f64> = Auto::Auto, Limit::Above(0.0);
+        /// Share of the weights, times the rate, taken off at every step (adamw).
+        weight_decay: f64 = 0.01, Limit::AtLeast(0.0);
+    }
+
+    /// How the learning rate moves over the run.
+    [schedule] RateSchedule {
+        /// The shape after the warm-up: step falls by schedule.gamma every schedule.step_epochs, exponential by
+        /// schedule.gamma per epoch in small steps, cosine down half a wave to the end of the run.
+        name: ScheduleName = ScheduleName::Constant, Limit::None;
+        /// Epochs over which the rate rises in a straight line at first; 0 for none.
+        warmup: f64 = 0.0, Limit::AtLeast(0.0);
+        /// Epochs between two falls of the step schedule.
+        step_epochs: f64 = 10.0, Limit::Above(0.0);
+        /// The factor: of each fall for step ("auto" is 0.1), per epoch for exponential ("auto" is 0.95).
+        gamma: Auto<f64> = Auto::Auto, Limit::UpTo(0.0, 1.0);
+        /// Where cosine ends, as a share of the rate.
+        floor: f64 = 0.0, Limit::From(0.0, 1.0);
+    }
+
+    /// How long to train, and in which portions.
+    [train] Train {
+        /// Passes over the training samples.
+        epochs: u64 = 5, Limit::AtLeast(1.0);
+        /// Samples per step over all workers together (the global batch). An expression may use workers, the number of
+        /// replicas, with + - * / and parentheses.
+        batch: Batch = Batch::fixed(32), Limit::None;
+        /// Samples per step of an evaluation, over all workers. Speed and memory depend on it, results do not.
+        eval_batch: usize = 500, Limit::AtLeast(1.0);
+        /// Decides initial values, the order of samples, dropout and the validation part.
+        seed: u64 = 1, Limit::AtLeast(0.0);
+        /// Stop after so many epochs without a better validation loss; 0 to train all epochs.
+        early_stopping: u64 = 0, Limit::AtLeast(0.0);
+        /// By how much the validation loss has to fall to count as better.
+        min_delta: f64 = 0.0, Limit::AtLeast(0.0);
+        /// Stop after so many steps, also within an epoch; 0 for no limit.
+        max_steps: u64 = 0, Limit::AtLeast(0.0);
+    }
+
+    /// How the work is spread over this machine.
+    [strategy] Strategy {
+        /// single (one replica on all threads), one-device (one replica bound to strategy.device) or mirrored (replicas
+        /// with equal parameters, each computing a share of every batch). All give the same results, to rounding.
+        name: StrategyName = StrategyName::Single, Limit::None;
+        /// How many replicas (mirrored); "auto" is one for each core.
+        replicas: Auto<usize> = Auto::Auto, Limit::AtLeast(1.0);
+        /// Threads of each replica; "auto" shares the cores out.
+        threads: Auto<usize> = Auto::Auto, Limit::AtLeast(1.0);
+        /// The core to run on (one-device).
+        device: CpuCore = CpuCore(0), Limit::None;
+        /// A plan file that says how each operator is split and where its parts run, instead of strategy.name.
+        plan: Option<PathBuf> = None, Limit::None;
+        /// Who updates parameters: every replica all of them (replicated), or each a share that it hands out
+        /// (sharded). The same with one replica.
+        update: Auto<UpdateMode> = Auto::Auto, Limit::None;
+        /// Gradients travel in buckets of about so many elements.
+        bucket: usize = 65_536, Limit::AtLeast(1.0);
+    }
+
+    /// What is saved to go on from.
+    [checkpoint] Checkpoint {
+        /// How often to save. At most the work since the last checkpoint can be lost.
+        every: Cadence = Cadence::Epoch, Limit::None;
+        /// How many of the newest are kept, besides the best.
+        keep: usize = 2, Limit::AtLeast(1.0);
+    }
+
+    /// What is recorded of the steps.
+    [record] Record {
+        /// One record for so many steps; "auto" keeps the cost of recording below 1 % of the time.
+        every: Every = Every::Auto, Limit::None;
+    }
+
+    /// The run itself.
+    [run] Run {
+        /// The name of the run and of its folder; made from the time and the settings if absent.
+        name: Option<String> = None, Limit::FolderName;
+        /// The folder in which run directories are made.
+        dir: PathBuf = "runs".into(), Limit::NotEmpty;
+    }
+}
