@@ -42,7 +42,8 @@ impl fmt::Display for Cadence {
             Cadence::Steps(steps) => write!(f, "{steps}"),
             Cadence::Time(time) => {
                 let millis = time.as_millis() as u64;
-                let fits = |wanted: &&str| UNITS.iter().find(|(unit, size)| unit == wanted && millis.is_multiple_of(*size));
+                let fits =
+                    |wanted: &&str| UNITS.iter().find(|(unit, size)| unit == wanted && millis.is_multiple_of(*size));
                 let (unit, size) = ["h", "min", "s"].iter().find_map(fits).unwrap_or(&("ms", 1));
                 write!(f, "{}{unit}", millis / size)
             }
