@@ -12,6 +12,6 @@ mod train;
 pub use init::initial_values;
 pub use rank::{Batch, Rank, StepResult};
 pub use train::{
-    CheckpointEvery, Control, Ended, EpochEvent, Job, Observer, Outcome, Progress, Scores, StepEvent, TrainOptions,
-    evaluate, train,
+    Best, CheckpointEvery, Control, Ended, EpochEvent, Job, Observer, Outcome, Progress, Scores, StepEvent,
+    TrainOptions, evaluate, train,
 };

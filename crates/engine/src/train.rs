@@ -116,15 +116,34 @@ pub struct Progress {
     pub scores: Scores,
     /// Seconds of training in the current epoch so far.
     pub seconds: f64,
-    /// Best validation loss so far; none before the first evaluation.
+    /// The best epoch so far; none before the first evaluation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub best_loss: Option<f64>,
-    /// Its epoch, from 1.
-    pub best_epoch: u64,
-    /// Steps done then.
-    pub best_step: u64,
+    pub best: Option<Best>,
+    /// Lowest validation loss so far, for early stopping.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lowest_loss: Option<f64>,
     /// Epochs since then.
-    pub since_best: u64,
+    pub since_lowest: u64,
+}
+
+/// The best epoch: highest validation accuracy, then lowest validation loss.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Best {
+    /// Epoch, from 1.
+    pub epoch: u64,
+    /// Steps done at its end.
+    pub step: u64,
+    /// Validation accuracy.
+    pub accuracy: f64,
+    /// Validation loss.
+    pub loss: f64,
+}
+
+impl Best {
+    fn beaten_by(&self, scores: &Scores) -> bool {
+        let (accuracy, loss) = (scores.accuracy(), scores.loss());
+        accuracy > self.accuracy || (accuracy == self.accuracy && loss < self.loss)
+    }
 }
 
 /// One step, as a rank's observer sees it.
@@ -165,7 +184,7 @@ pub struct EpochEvent {
     pub seconds: f64,
     /// Seconds of evaluation.
     pub eval_seconds: f64,
-    /// True if the validation loss is the best so far.
+    /// True if it is the best so far.
     pub best: bool,
 }
 
@@ -306,21 +325,24 @@ pub fn train<D: Device, C: Comm>(
         let begin = Instant::now();
         let scores = evaluate(rank, validation, options)?;
         let train_scores = progress.scores;
-        let best = progress.best_loss.is_none_or(|b| scores.loss() < b - options.min_delta);
+        let best = progress.best.is_none_or(|b| b.beaten_by(&scores));
+        let lower = progress.lowest_loss.is_none_or(|l| scores.loss() < l - options.min_delta);
         let step = progress.step;
         progress = Progress {
             epoch: progress.epoch + 1,
             step_in_epoch: 0,
             scores: Scores::default(),
             seconds: 0.0,
-            since_best: progress.since_best + 1,
+            since_lowest: progress.since_lowest + 1,
             ..progress
         };
         if best {
-            progress.best_loss = Some(scores.loss());
-            progress.best_epoch = progress.epoch;
-            progress.best_step = step;
-            progress.since_best = 0;
+            let (accuracy, loss) = (scores.accuracy(), scores.loss());
+            progress.best = Some(Best { epoch: progress.epoch, step, accuracy, loss });
+        }
+        if lower {
+            progress.lowest_loss = Some(scores.loss());
+            progress.since_lowest = 0;
         }
         observer.epoch(&EpochEvent {
             epoch: progress.epoch,
@@ -332,7 +354,7 @@ pub fn train<D: Device, C: Comm>(
             eval_seconds: begin.elapsed().as_secs_f64(),
             best,
         });
-        let early = options.patience > 0 && progress.since_best >= options.patience;
+        let early = options.patience > 0 && progress.since_lowest >= options.patience;
         let last = early || progress.epoch == options.epochs;
         if options.checkpoint != CheckpointEvery::Never
             && (best || last || options.checkpoint == CheckpointEvery::Epoch)

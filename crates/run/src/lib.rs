@@ -1,3 +1,22 @@
 //! Configuration, strategies by name, and whole runs: what users of the library call.
+//!
+//! ```no_run
+//! use paceline_run::{config::Config, train, Place, Silent};
+//! let sets = ["data.name=fashion-sample", "model.hidden=[64]", "train.epochs=3", "strategy.name=mirrored"];
+//! let config = Config::from_parts(None, &sets)?;
+//! let finished = train(&config, &Place::Auto, &Silent, &false.into())?;
+//! println!("{:?}", finished.summary.best_val_accuracy);
+//! # Ok::<(), paceline_base::Error>(())
+//! ```
 
 pub mod config;
+mod demo;
+mod resolve;
+mod train;
+mod trial;
+mod watch;
+
+pub use demo::{DemoStep, demo};
+pub use resolve::{Layout, Resolved, RunData, build_graph, open_data, resolve};
+pub use train::{Finished, Place, request_stop, saved, title, train};
+pub use watch::{Live, Silent, Started, Watcher};

@@ -129,9 +129,7 @@ fn work(shared: &Shared, dir: &std::path::Path, keep: usize, identity: &Identity
             waiting = shared.bell.wait(waiting).unwrap_or_else(std::sync::PoisonError::into_inner);
         };
         drop(waiting);
-        if job.progress.best_loss.is_some() {
-            best_step = Some(job.progress.best_step);
-        }
+        best_step = job.progress.best.map(|b| b.step).or(best_step);
         let result = files::write(dir, &job.snapshot, job.progress, identity).and_then(|_| prune(dir, keep, best_step));
         let mut waiting = shared.lock();
         match result {

@@ -1,0 +1,205 @@
+//! From a configuration as written to a run that can begin: data opened, model built, plan made, every "auto" decided.
+
+use crate::config::{Auto, Cadence, Config, Preset, StrategyName};
+use crate::trial;
+use paceline_base::units::GlobalBatch;
+use paceline_base::{Error, Result};
+use paceline_data::{Catalogue, DataSet, Options, Samples, Split};
+use paceline_engine::{CheckpointEvery, TrainOptions};
+use paceline_graph::{Graph, model_file, presets};
+use paceline_kernels::{Cpu, CpuOptions, Tuning};
+use paceline_plan::{Batches, Plan, Schedule, UpdateMode, lower};
+use std::path::Path;
+use std::sync::Arc;
+
+/// The data of a run, split.
+pub struct RunData {
+    /// The set.
+    pub set: DataSet,
+    /// Samples to train on.
+    pub training: Arc<dyn Samples>,
+    /// Samples to validate on.
+    pub validation: Arc<dyn Samples>,
+    /// True if the validation samples are the set's own test part.
+    pub validates_on_test: bool,
+}
+
+/// How the work is spread: decided.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// How operators are split over ranks.
+    pub plan: Plan,
+    /// Threads of each rank's kernels.
+    pub threads: usize,
+    /// The core that the one rank is bound to.
+    pub core: Option<usize>,
+    /// Global batch.
+    pub batch: GlobalBatch,
+}
+
+/// A run with nothing left to decide.
+pub struct Resolved {
+    /// The configuration with every "auto" replaced.
+    pub config: Config,
+    /// The data.
+    pub data: RunData,
+    /// The model.
+    pub graph: Arc<Graph>,
+    /// How the work is spread.
+    pub layout: Layout,
+    /// Kernel choices.
+    pub tuning: Tuning,
+    /// What every rank does.
+    pub schedule: Arc<Schedule>,
+    /// What steers the loop.
+    pub options: TrainOptions,
+    /// Decisions in words.
+    pub reasons: Vec<String>,
+}
+
+/// Opens the data and splits it.
+pub fn open_data(config: &Config) -> Result<RunData> {
+    let set = Catalogue::from_env().open(&config.data.name, &Options { seed: config.train.seed })?;
+    let parts = config.data.validation.apply(&set, config.train.seed)?;
+    let validates_on_test = config.data.validation == Split::Test;
+    Ok(RunData { training: parts.train, validation: parts.validation, validates_on_test, set })
+}
+
+/// Builds the model for this data.
+pub fn build_graph(config: &Config, data: &RunData) -> Result<Graph> {
+    let model = &config.model;
+    let (name, layers) = match &model.file {
+        Some(path) => {
+            let text = read_text("read the model file", path)?;
+            let file = model_file::parse(&text, &path.display().to_string())?;
+            let stem = path.file_stem().map_or("model".into(), |s| s.to_string_lossy().into_owned());
+            (file.name.unwrap_or(stem), file.layers)
+        }
+        None => match model.preset {
+            Preset::Softmax => ("softmax".into(), presets::softmax()),
+            Preset::Mlp => ("mlp".into(), presets::mlp(&model.hidden, model.activation, model.dropout)),
+        },
+    };
+    Graph::build(&name, &layers, data.training.shape(), data.training.classes(), model.l2)
+}
+
+fn read_text(doing: &str, path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).map_err(|e| Error::io(doing, path, &e))
+}
+
+/// The batch sizes that a run will meet.
+pub fn batches(batch: GlobalBatch, eval_batch: usize, data: &RunData) -> Batches {
+    let parts = |n: usize, size: usize| [size.min(n), n % size].into_iter().filter(|&s| s > 0).collect::<Vec<_>>();
+    let mut evaluate = parts(data.validation.len(), eval_batch);
+    if let Some(test) = &data.set.test {
+        evaluate.extend(parts(test.len(), eval_batch));
+    }
+    Batches { train: parts(data.training.len(), batch.samples()), evaluate }
+}
+
+/// Decides everything. `tuning` comes from an earlier attempt, so that a resume uses the same kernels.
+pub fn resolve(config: &Config, tuning: Option<Tuning>) -> Result<Resolved> {
+    let mut config = config.clone();
+    let data = open_data(&config)?;
+    let graph = Arc::new(build_graph(&config, &data)?);
+    let mut reasons = Vec::new();
+    let layout = layout(&config, &graph, &data, tuning.as_ref(), &mut reasons)?;
+    if layout.batch.samples() > data.training.len() {
+        return Err(Error::user(format!(
+            "train.batch is {}, but there are only {} training samples; give at most that",
+            layout.batch,
+            data.training.len()
+        )));
+    }
+    let cpu = Cpu::new(CpuOptions { tuning, ..CpuOptions::default() })?;
+    let tuning = cpu.tuning();
+    let batches = batches(layout.batch, config.train.eval_batch, &data);
+    let rule = config.optimizer.rule();
+    let schedule = Arc::new(lower(&graph, &layout.plan, &batches, rule, paceline_kernels::Device::fusions(&cpu))?);
+    let steps_per_epoch = layout.batch.steps_per_epoch(data.training.len()) as u64;
+    let mut total = steps_per_epoch * config.train.epochs;
+    if config.train.max_steps > 0 {
+        total = total.min(config.train.max_steps);
+    }
+    let (rates, base) = (config.schedule.clone(), config.optimizer.rate());
+    let options = TrainOptions {
+        seed: config.train.seed,
+        epochs: config.train.epochs,
+        batch: layout.batch,
+        eval_batch: config.train.eval_batch,
+        rate: Arc::new(move |step| rates.rate_at(base, step, steps_per_epoch, total)),
+        patience: config.train.early_stopping,
+        min_delta: config.train.min_delta,
+        max_steps: config.train.max_steps,
+        shuffle: config.data.shuffle,
+        checkpoint: match config.checkpoint.every {
+            Cadence::Never => CheckpointEvery::Never,
+            Cadence::Epoch => CheckpointEvery::Epoch,
+            Cadence::Steps(n) => CheckpointEvery::Steps(n),
+            Cadence::Time(t) => CheckpointEvery::Seconds(t.as_secs_f64()),
+        },
+    };
+    config.optimizer.rate = Auto::Is(base);
+    config.optimizer.eps = Auto::Is(config.optimizer.eps());
+    config.strategy.threads = Auto::Is(layout.threads);
+    config.strategy.replicas = Auto::Is(layout.plan.ranks);
+    config.strategy.update = Auto::Is(layout.plan.store.update);
+    Ok(Resolved { config, data, graph, layout, tuning, schedule, options, reasons })
+}
+
+fn layout(
+    config: &Config,
+    graph: &Graph,
+    data: &RunData,
+    tuning: Option<&Tuning>,
+    reasons: &mut Vec<String>,
+) -> Result<Layout> {
+    let strategy = &config.strategy;
+    let cores = trial::cores();
+    if let Some(path) = &strategy.plan {
+        let plan = paceline_plan::parse(&read_text("read the plan file", path)?, &path.display().to_string())?;
+        plan.check(graph)?;
+        let threads = strategy.threads.chosen().unwrap_or((cores / plan.ranks).max(1));
+        let batch = config.train.batch.resolve(plan.ranks)?;
+        reasons.push(format!("{} ranks as the plan {} says, {threads} thread(s) each", plan.ranks, path.display()));
+        return Ok(Layout { plan, threads, core: None, batch });
+    }
+    let core = (strategy.name == StrategyName::OneDevice).then_some(strategy.device.0);
+    if let Some(core) = core.filter(|&c| c >= cores) {
+        return Err(Error::user(format!(
+            "strategy.device is cpu:{core}, but this machine has {cores} core(s); give cpu:0 to cpu:{}",
+            cores - 1
+        )));
+    }
+    let replicas: Vec<usize> = match (strategy.name, strategy.replicas) {
+        (StrategyName::Mirrored, Auto::Is(n)) => vec![n],
+        (StrategyName::Mirrored, Auto::Auto) => trial::powers(cores),
+        _ => vec![1],
+    };
+    let threads: Vec<usize> = match (strategy.name, strategy.threads) {
+        (StrategyName::OneDevice, Auto::Auto) => vec![1],
+        (_, Auto::Is(n)) => vec![n],
+        (_, Auto::Auto) => trial::powers(cores),
+    };
+    let both_given = replicas.len() == 1 && threads.len() == 1;
+    let updates = match strategy.update {
+        Auto::Is(mode) => vec![mode],
+        Auto::Auto => vec![UpdateMode::Sharded, UpdateMode::Replicated],
+    };
+    let mut candidates = Vec::new();
+    for &r in &replicas {
+        for &t in threads.iter().filter(|&&t| both_given || r * t <= cores || (r == replicas[0] && t == 1)) {
+            for &update in if r == 1 { &updates[..1] } else { &updates[..] } {
+                let mut plan = Plan::data_parallel(r);
+                plan.store = paceline_plan::Store { update, bucket: strategy.bucket };
+                let batch = config.train.batch.resolve(r)?;
+                if batch.samples() > data.training.len() && candidates.is_empty() {
+                    // Said with the right words by the caller.
+                    return Ok(Layout { plan, threads: t, core, batch });
+                }
+                candidates.push(Layout { plan, threads: t, core, batch });
+            }
+        }
+    }
+    trial::fastest(config, graph, data, tuning, candidates, reasons)
+}

@@ -1,0 +1,443 @@
+//! One run, from configuration to summary: resolve, make or reopen the run directory, train on all ranks, test.
+
+use crate::config::Config;
+use crate::resolve::{Resolved, resolve};
+use crate::trial::make_device;
+use crate::watch::{RankObserver, Shared, Started, Watcher};
+use paceline_base::{Error, Result};
+use paceline_comm::{Comm, Threads, threads};
+use paceline_engine::checkpoint::{self, Checkpoint, Identity, Saver, initialize, restore};
+use paceline_engine::{CheckpointEvery, Ended, Job, Outcome, Progress, Rank, Scores, evaluate, train as train_rank};
+use paceline_kernels::Tuning;
+use paceline_plan::{Batches, Plan, lower};
+use paceline_record::{EpochRecord, RunDir, StepWriter, Summary, TimeSplit, machine, read_run};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// Where a run's directory is and whether it exists already.
+#[derive(Clone, Debug)]
+pub enum Place {
+    /// A new one: `run.dir`/`run.name`, or a name made from model and data.
+    Auto,
+    /// A new one, here.
+    New(PathBuf),
+    /// Go on from the newest checkpoint in this one.
+    Resume(PathBuf),
+}
+
+/// A finished run.
+#[derive(Clone, Debug)]
+pub struct Finished {
+    /// Its directory.
+    pub dir: PathBuf,
+    /// Its summary, as written.
+    pub summary: Summary,
+    /// Where its checkpoints are, if it wrote any.
+    pub checkpoints: Option<PathBuf>,
+}
+
+/// `run.toml`, besides `format = 1`.
+#[derive(Serialize, Deserialize)]
+struct RunToml {
+    version: String,
+    machine: machine::Machine,
+    tuning: Tuning,
+    plan: String,
+    config: toml::Table,
+}
+
+/// Reads the configuration and the kernel choices of an earlier attempt.
+pub fn saved(dir: &Path) -> Result<(Config, Tuning)> {
+    let run = RunDir::open(dir)?;
+    let data = read_run(run.path())?;
+    let path = run.run_toml();
+    let fail = |e: String| Error::user(format!("{}: {e}; it was not written by paceline train", path.display()));
+    let parsed: RunToml =
+        toml::Value::Table(data.config).try_into().map_err(|e: toml::de::Error| fail(e.message().into()))?;
+    Ok((Config::from_table(&parsed.config, &path.display().to_string())?, parsed.tuning))
+}
+
+/// Trains. Ends after the current step, with a checkpoint, when `stop` becomes true.
+pub fn train(config: &Config, place: &Place, watcher: &dyn Watcher, stop: &AtomicBool) -> Result<Finished> {
+    let begin = Instant::now();
+    let tuning = match place {
+        Place::Resume(dir) => Some(saved(dir)?.1),
+        _ => None,
+    };
+    let resolved = resolve(config, tuning)?;
+    let identity = Identity {
+        seed: resolved.options.seed,
+        batch: resolved.layout.batch.samples(),
+        rule: resolved.schedule.rule,
+        data: resolved.data.training.fingerprint(),
+        model: resolved.graph.signature(),
+    };
+    let mut notes = Vec::new();
+    let (dir, start) = match place {
+        Place::Resume(path) => {
+            let dir = RunDir::open(path)?;
+            let start = find_checkpoint(&dir, &identity, &mut notes)?;
+            (dir, start)
+        }
+        Place::New(path) => (RunDir::create(path)?, None),
+        Place::Auto => (RunDir::create(free_name(&resolved))?, None),
+    };
+    let progress = start.as_ref().map_or(Progress::default(), |c| c.manifest.progress);
+    let resumed = matches!(place, Place::Resume(_));
+    let writer = if resumed { dir.resume_steps(progress.step)? } else { dir.begin_steps()? };
+    dir.write_run_toml(&RunToml {
+        version: env!("CARGO_PKG_VERSION").into(),
+        machine: machine::describe(),
+        tuning: resolved.tuning,
+        plan: paceline_plan::to_toml(&resolved.layout.plan)?,
+        config: resolved.config.to_table(),
+    })?;
+    let summary = first_summary(&resolved, &dir, &writer, resumed, progress)?;
+    let run =
+        OneRun { resolved: &resolved, dir: &dir, identity, start: start.as_ref(), progress, watcher, stop, begin };
+    run.go(summary, writer, notes)
+}
+
+/// The newest whole checkpoint that belongs to this run; none if the run was killed before its first.
+fn find_checkpoint(dir: &RunDir, identity: &Identity, notes: &mut Vec<String>) -> Result<Option<Checkpoint>> {
+    let Some((found, damaged)) = checkpoint::latest(&dir.checkpoints())? else {
+        notes.push("there is no checkpoint yet: training begins at the first step".into());
+        return Ok(None);
+    };
+    notes.extend(damaged);
+    let theirs = &found.manifest.identity;
+    let differs = if theirs.model != identity.model {
+        let shape =
+            |m: &[(String, Vec<usize>)]| m.iter().map(|(n, s)| format!("{n} {s:?}")).collect::<Vec<_>>().join(", ");
+        format!("the model: the checkpoint has {}, this run {}", shape(&theirs.model), shape(&identity.model))
+    } else if theirs.data != identity.data {
+        "the training samples (data.name, data.validation or the files themselves)".into()
+    } else if theirs.rule != identity.rule {
+        format!("the optimizer: the checkpoint has {:?}, this run {:?}", theirs.rule, identity.rule)
+    } else if theirs.batch != identity.batch {
+        format!("train.batch: the checkpoint has {}, this run {}", theirs.batch, identity.batch)
+    } else if theirs.seed != identity.seed {
+        format!("train.seed: the checkpoint has {}, this run {}", theirs.seed, identity.seed)
+    } else {
+        notes.push(format!("going on from {}", found.path.display()));
+        return Ok(Some(found));
+    };
+    Err(Error::user(format!(
+        "cannot resume {}: it differs in {differs}; drop the settings that changed it, or begin a new run",
+        dir.path().display()
+    )))
+}
+
+/// `runs/mlp-fashion-sample-3`: the first number that is free.
+fn free_name(resolved: &Resolved) -> PathBuf {
+    let config = &resolved.config;
+    if let Some(name) = &config.run.name {
+        return config.run.dir.join(name);
+    }
+    let word = |s: &str| s.chars().map(|c| if c.is_alphanumeric() || c == '-' { c } else { '-' }).collect::<String>();
+    let data = config.data.name.rsplit('/').find(|p| !p.is_empty()).unwrap_or("data");
+    let stem = format!("{}-{}", word(&resolved.graph.name), word(data));
+    (1..).map(|n| config.run.dir.join(format!("{stem}-{n}"))).find(|p| !p.exists()).unwrap_or_default()
+}
+
+fn first_summary(
+    r: &Resolved,
+    dir: &RunDir,
+    writer: &StepWriter,
+    resumed: bool,
+    progress: Progress,
+) -> Result<Summary> {
+    let (mut epochs, mut started, mut seconds) = (Vec::new(), now(), 0.0);
+    if resumed {
+        let earlier = read_run(dir.path())?;
+        epochs = earlier.epochs.into_iter().filter(|e| e.epoch <= progress.epoch).collect();
+        if let Some(s) = earlier.summary {
+            (started, seconds) = (s.started, s.seconds_total);
+        }
+    }
+    Ok(Summary {
+        name: dir.name(),
+        model: r.graph.name.clone(),
+        data: r.config.data.name.clone(),
+        strategy: if r.config.strategy.plan.is_some() { "plan".into() } else { r.config.strategy.name.to_string() },
+        replicas: r.layout.plan.ranks,
+        threads: r.layout.threads,
+        plan: r.config.strategy.plan.as_ref().map(|p| p.display().to_string()),
+        batch: r.layout.batch.samples() as u64,
+        epochs_planned: r.config.train.epochs,
+        attempt: writer.attempt(),
+        seconds_total: seconds,
+        parameters: r.graph.parameter_count() as u64,
+        classes: Some(r.graph.classes as u64),
+        arena_bytes: r.schedule.arenas.iter().map(|a| a.len as u64 * 4).max().unwrap_or(0),
+        epochs,
+        reasons: r.reasons.clone(),
+        seed: r.config.train.seed,
+        started,
+        machine: machine::describe(),
+        ..Summary::default()
+    })
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
+}
+
+struct OneRun<'a> {
+    resolved: &'a Resolved,
+    dir: &'a RunDir,
+    identity: Identity,
+    start: Option<&'a Checkpoint>,
+    progress: Progress,
+    watcher: &'a dyn Watcher,
+    stop: &'a AtomicBool,
+    begin: Instant,
+}
+
+/// What a rank's thread gives back.
+struct RankEnd {
+    outcome: Result<Outcome>,
+    times: TimeSplit,
+    test: Option<Scores>,
+}
+
+impl OneRun<'_> {
+    fn go(self, summary: Summary, writer: StepWriter, notes: Vec<String>) -> Result<Finished> {
+        let r = self.resolved;
+        let before = summary.seconds_total;
+        self.watcher.started(&Started {
+            name: summary.name.clone(),
+            title: title(r),
+            epochs: r.config.train.epochs,
+            epochs_done: self.progress.epoch,
+            steps_per_epoch: r.options.batch.steps_per_epoch(r.data.training.len()) as u64,
+            samples: r.data.training.len() as u64,
+            reasons: r.reasons.clone(),
+            notes: notes.clone(),
+        });
+        self.dir.write_summary(&summary)?;
+        let saver = (r.options.checkpoint != CheckpointEvery::Never)
+            .then(|| Saver::new(self.dir.checkpoints(), r.config.checkpoint.keep, self.identity.clone()))
+            .transpose()?;
+        let summary = Mutex::new(summary);
+        let lock = || summary.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let last_write = Mutex::new(Instant::now());
+        let on_epoch = |record: &EpochRecord| {
+            lock().epochs.push(EpochRecord { attempt: writer.attempt(), ..*record });
+            // Small networks have many epochs a second; the summary on disk need not be that fresh.
+            let mut last = last_write.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            if last.elapsed().as_secs_f64() > 1.0 {
+                *last = Instant::now();
+                let mut s = lock();
+                s.seconds_total = before + self.begin.elapsed().as_secs_f64();
+                s.settle();
+                let _ = self.dir.write_summary(&s); // the final write reports errors
+            }
+        };
+        let shared = Shared {
+            writer: &writer,
+            watcher: self.watcher,
+            stop: self.stop,
+            every: r.config.record.every,
+            interval: AtomicU64::new(0),
+            interval_reason: Mutex::default(),
+            on_epoch: &on_epoch,
+            ranks: r.layout.plan.ranks,
+        };
+        let ends = self.all_ranks(&shared, saver.as_ref());
+        self.watcher.ended();
+        let reason =
+            std::mem::take(&mut *shared.interval_reason.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
+        let mut s = summary.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        s.reasons.extend((!reason.is_empty()).then_some(reason));
+        s.warnings.extend(notes);
+        s.split = ends.iter().map(|e| e.times).collect();
+        let written = saver.map(Saver::finish).transpose();
+        let recorded = writer.finish();
+        let mut outcome = first_cause(&ends);
+        if outcome.is_ok() {
+            outcome = written.as_ref().map_or_else(|e| Err(Error::failure(e.message())), |_| outcome);
+        }
+        if let (Ok(_), Err(e)) = (&outcome, &recorded) {
+            outcome = Err(Error::failure(e.message()));
+        }
+        s.warnings.extend(recorded.ok().and_then(|w| w.warning()));
+        if let Ok(Some(w)) = &written
+            && w.replaced > 0
+        {
+            s.reasons.push(format!("{} checkpoints were overtaken by newer ones before they were written", w.replaced));
+        }
+        if let Ok(outcome) = &outcome {
+            let test = match ends[0].test {
+                Some(scores) => Some(scores),
+                None => self.test_best(outcome.progress.best.map(|b| b.step))?,
+            };
+            s.test_accuracy = test.map(|t| t.accuracy());
+            s.test_loss = test.map(|t| t.loss());
+        }
+        s.status = match &outcome {
+            Ok(Outcome { ended: Ended::Done, .. }) => paceline_record::Status::Done,
+            Ok(_) => paceline_record::Status::Stopped,
+            Err(e) => paceline_record::Status::Failed { why: e.message().into() },
+        };
+        if let Ok(Outcome { ended: Ended::Early, progress }) = &outcome {
+            s.reasons.push(format!(
+                "stopped after epoch {}: no better validation loss for {} epochs",
+                progress.epoch, progress.since_lowest
+            ));
+        }
+        s.settle();
+        if r.data.validates_on_test && s.test_accuracy.is_none() {
+            (s.test_accuracy, s.test_loss) = (s.best_val_accuracy, s.best_val_loss);
+        }
+        s.seconds_total = before + self.begin.elapsed().as_secs_f64();
+        s.examples_per_s =
+            s.epochs.iter().map(|e| e.examples_per_s * e.seconds).sum::<f64>() / s.seconds_train.max(1e-12);
+        s.peak_rss_bytes = machine::peak_rss_bytes();
+        let saved = self.dir.write_summary(&s);
+        outcome?;
+        saved?;
+        let checkpoints = (r.options.checkpoint != CheckpointEvery::Never).then(|| self.dir.checkpoints());
+        Ok(Finished { dir: self.dir.path().into(), summary: s, checkpoints })
+    }
+
+    fn all_ranks(&self, shared: &Shared<'_>, saver: Option<&Saver>) -> Vec<RankEnd> {
+        std::thread::scope(|scope| {
+            let handles: Vec<_> = threads(self.resolved.layout.plan.ranks)
+                .into_iter()
+                .enumerate()
+                .map(|(number, comm)| {
+                    let saver = saver.filter(|_| number == 0);
+                    std::thread::Builder::new()
+                        .name(format!("rank-{number}"))
+                        .spawn_scoped(scope, move || self.one_rank(number, comm, shared, saver))
+                })
+                .collect();
+            let gone =
+                |why: &str| RankEnd { outcome: Err(Error::internal(why)), times: TimeSplit::default(), test: None };
+            handles
+                .into_iter()
+                .map(|h| match h {
+                    Ok(handle) => handle.join().unwrap_or_else(|_| gone("a rank panicked")),
+                    Err(e) => gone(&format!("a rank's thread cannot start: {e}")),
+                })
+                .collect()
+        })
+    }
+
+    fn one_rank(&self, number: usize, comm: Threads, shared: &Shared<'_>, saver: Option<&Saver>) -> RankEnd {
+        let r = self.resolved;
+        let mut observer = RankObserver::new(shared, number);
+        let mut test = None;
+        let outcome = make_device(&r.layout, Some(&r.tuning), number)
+            .and_then(|device| Rank::new(device, comm, r.schedule.clone()))
+            .and_then(|mut rank| {
+                let result = self.train_and_test(&mut rank, &mut observer, saver);
+                if let Err(e) = &result {
+                    rank.comm.abort(e.message());
+                }
+                result
+            })
+            .map(|(outcome, scores)| {
+                test = scores;
+                outcome
+            });
+        observer.flush();
+        RankEnd { outcome, times: observer.total, test }
+    }
+
+    fn train_and_test<C: Comm>(
+        &self,
+        rank: &mut Rank<paceline_kernels::Cpu, C>,
+        observer: &mut RankObserver<'_>,
+        saver: Option<&Saver>,
+    ) -> Result<(Outcome, Option<Scores>)> {
+        let r = self.resolved;
+        match self.start {
+            Some(checkpoint) => restore(rank, checkpoint, true)?,
+            None => initialize(rank, &r.graph, r.options.seed)?,
+        }
+        let job = Job {
+            graph: &r.graph,
+            training: &*r.data.training,
+            validation: &*r.data.validation,
+            options: &r.options,
+            saver,
+        };
+        let outcome = train_rank(rank, &job, self.progress, observer)?;
+        // Without checkpoints there is nothing to go back to: the last parameters are tested.
+        let test = match &r.data.set.test {
+            Some(t) if r.options.checkpoint == CheckpointEvery::Never && !r.data.validates_on_test => {
+                Some(evaluate(rank, &**t, &r.options)?)
+            }
+            _ => None,
+        };
+        Ok((outcome, test))
+    }
+
+    /// Scores of the best checkpoint on the test part.
+    fn test_best(&self, best: Option<u64>) -> Result<Option<Scores>> {
+        let r = self.resolved;
+        let (Some(test), Some(step), false) = (&r.data.set.test, best, r.data.validates_on_test) else {
+            return Ok(None);
+        };
+        let path = self.dir.checkpoints().join(format!("step-{step}"));
+        if !path.exists() {
+            return Ok(None);
+        }
+        let checkpoint = checkpoint::load(&path)?;
+        let (size, count) = (r.options.eval_batch, test.len());
+        let evaluate_sizes = [size.min(count), count % size].into_iter().filter(|&n| n > 0).collect();
+        let batches = Batches { train: Vec::new(), evaluate: evaluate_sizes };
+        let layout = crate::resolve::Layout { plan: Plan::data_parallel(1), ..r.layout.clone() };
+        let device = make_device(&layout, Some(&r.tuning), 0)?;
+        let fusions = paceline_kernels::Device::fusions(&device).to_vec();
+        let schedule = Arc::new(lower(&r.graph, &layout.plan, &batches, r.schedule.rule, &fusions)?);
+        let comm = threads(1).swap_remove(0);
+        let mut rank = Rank::new(device, comm, schedule)?;
+        restore(&mut rank, &checkpoint, false)?;
+        evaluate(&mut rank, &**test, &r.options).map(Some)
+    }
+}
+
+/// The outcome of rank 0, or the error that came first in cause: not one that only says that another rank failed.
+fn first_cause(ends: &[RankEnd]) -> Result<Outcome> {
+    let again = |e: &Error| match e.kind() {
+        paceline_base::Kind::User => Error::user(e.message()),
+        paceline_base::Kind::Failure => Error::failure(e.message()),
+        paceline_base::Kind::Internal => Error::internal(e.message()),
+    };
+    let errors: Vec<&Error> = ends.iter().filter_map(|e| e.outcome.as_ref().err()).collect();
+    let cause = errors.iter().find(|e| !e.message().contains(" failed: ")).or(errors.first());
+    match (cause, &ends[0].outcome) {
+        (Some(e), _) => Err(again(e)),
+        (None, Ok(outcome)) => Ok(*outcome),
+        (None, Err(e)) => Err(again(e)),
+    }
+}
+
+/// "mlp on fashion-sample: 7,200 training and 800 validation samples, mirrored 2×1, batch 32"
+pub fn title(r: &Resolved) -> String {
+    let strategy = match &r.config.strategy.plan {
+        Some(path) => format!("plan {}", path.display()),
+        None => r.config.strategy.name.to_string(),
+    };
+    format!(
+        "{} on {}: {} training and {} validation samples, {strategy} with {} replica(s) × {} thread(s), batch {}",
+        r.graph.name,
+        r.config.data.name,
+        r.data.training.len(),
+        r.data.validation.len(),
+        r.layout.plan.ranks,
+        r.layout.threads,
+        r.layout.batch
+    )
+}
+
+/// Asks a run to end: what a signal handler sets.
+pub fn request_stop(stop: &AtomicBool) {
+    stop.store(true, Ordering::Relaxed);
+}

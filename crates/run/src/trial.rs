@@ -1,0 +1,161 @@
+//! Deciding by trying: a few milliseconds of real steps for each candidate, in turns, the best of each kept.
+//!
+//! The reports found that more cores made training *slower*. What is tried cannot be slower than one core, because one
+//! core is among the candidates and wins ties.
+
+use crate::config::Config;
+use crate::resolve::{Layout, RunData};
+use paceline_base::kernel::StepArgs;
+use paceline_base::{Error, Result};
+use paceline_comm::threads;
+use paceline_data::Order;
+use paceline_engine::checkpoint::initialize;
+use paceline_engine::{Batch, Rank};
+use paceline_graph::Graph;
+use paceline_kernels::{Cpu, CpuOptions, Device, Tuning};
+use paceline_plan::{Batches, PhaseKind, Schedule, UpdateMode, lower};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Rounds over all candidates; the machine may be busy in one of them.
+const ROUNDS: usize = 4;
+/// Seconds of each trial.
+const BUDGET: f64 = 0.012;
+/// A candidate with more ranks or threads must be this much faster.
+const MARGIN: f64 = 0.97;
+
+/// Cores that this process may use.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// 1, 2, 4, … and the number of cores itself.
+pub fn powers(cores: usize) -> Vec<usize> {
+    let mut list: Vec<usize> = (0..).map(|p| 1 << p).take_while(|&n| n < cores).collect();
+    list.push(cores);
+    list
+}
+
+fn describe(layout: &Layout) -> String {
+    let update = match layout.plan.store.update {
+        _ if layout.plan.ranks == 1 => "",
+        UpdateMode::Sharded => ", sharded update",
+        UpdateMode::Replicated => ", replicated update",
+    };
+    format!("{}×{} (replicas × threads{update})", layout.plan.ranks, layout.threads)
+}
+
+/// The fastest candidate by samples per second, with the reason.
+pub fn fastest(
+    config: &Config,
+    graph: &Graph,
+    data: &RunData,
+    tuning: Option<&Tuning>,
+    mut candidates: Vec<Layout>,
+    reasons: &mut Vec<String>,
+) -> Result<Layout> {
+    if candidates.len() == 1 {
+        return Ok(candidates.swap_remove(0));
+    }
+    let mut best = vec![f64::INFINITY; candidates.len()];
+    for _ in 0..ROUNDS {
+        for (layout, best) in candidates.iter().zip(&mut best) {
+            *best = best.min(seconds_per_sample(config, graph, data, tuning, layout)?);
+        }
+    }
+    // Candidates are ordered from few to many ranks and threads.
+    let mut chosen = 0;
+    for i in 1..candidates.len() {
+        let same_size = candidates[i].plan.ranks * candidates[i].threads
+            == candidates[chosen].plan.ranks * candidates[chosen].threads;
+        if best[i] < best[chosen] * if same_size { 1.0 } else { MARGIN } {
+            chosen = i;
+        }
+    }
+    let list: Vec<String> = candidates
+        .iter()
+        .zip(&best)
+        .map(|(c, s)| format!("{} {} examples/s", describe(c), paceline_base::text::si(1.0 / s)))
+        .collect();
+    reasons.push(format!("{} was the fastest in a short trial: {}", describe(&candidates[chosen]), list.join("; ")));
+    Ok(candidates.swap_remove(chosen))
+}
+
+/// Seconds per sample of real training steps under a layout, on parameters that are thrown away.
+fn seconds_per_sample(
+    config: &Config,
+    graph: &Graph,
+    data: &RunData,
+    tuning: Option<&Tuning>,
+    layout: &Layout,
+) -> Result<f64> {
+    let batches = Batches { train: vec![layout.batch.samples()], evaluate: Vec::new() };
+    let device = |rank: usize| make_device(layout, tuning, rank);
+    let rule = config.optimizer.rule();
+    let schedule = Arc::new(lower(graph, &layout.plan, &batches, rule, device(0)?.fusions())?);
+    let order = Order::new(data.training.len(), config.train.seed);
+    std::thread::scope(|scope| {
+        let handles: Vec<_> = threads(layout.plan.ranks)
+            .into_iter()
+            .enumerate()
+            .map(|(number, comm)| {
+                let (schedule, order) = (schedule.clone(), &order);
+                scope.spawn(move || try_steps(config, graph, data, layout, schedule, order, device(number)?, comm))
+            })
+            .collect();
+        let mut results = handles.into_iter().map(|h| h.join().map_err(|_| Error::internal("a trial panicked"))?);
+        let first = results.next().unwrap_or_else(|| Err(Error::internal("a trial without ranks")))?;
+        results.try_for_each(|r: Result<f64>| r.map(drop))?;
+        Ok(first)
+    })
+}
+
+#[allow(clippy::too_many_arguments)] // one call site; the values belong to no common thing
+fn try_steps(
+    config: &Config,
+    graph: &Graph,
+    data: &RunData,
+    layout: &Layout,
+    schedule: Arc<Schedule>,
+    order: &Order,
+    device: Cpu,
+    comm: paceline_comm::Threads,
+) -> Result<f64> {
+    let mut rank = Rank::new(device, comm, schedule)?;
+    initialize(&mut rank, graph, config.train.seed)?;
+    let (batch, samples) = (layout.batch.samples(), data.training.len());
+    let phase = rank
+        .schedule
+        .phase(PhaseKind::Train, batch)
+        .ok_or_else(|| Error::internal("the trial's step was not planned"))?;
+    let leader = rank.number() == 0;
+    let mut begin = Instant::now();
+    let mut steps = 0u64;
+    loop {
+        let start = (steps as usize * batch) % (samples - batch + 1);
+        let rows = Batch { samples: &*data.training, at: &|row| order.at(0, start + row) };
+        let args = StepArgs { seed: 1, step: steps, rate: 1e-4, scale: 1.0 / batch as f64 };
+        let elapsed = begin.elapsed().as_secs_f64();
+        // The end is agreed on through the step's own sum, as in training.
+        let enough = leader && steps >= 4 && elapsed > BUDGET;
+        let result = rank.step(phase, &rows, &args, f64::from(u8::from(enough)))?;
+        steps += 1;
+        if steps == 2 {
+            begin = Instant::now(); // caches and pages are warm now
+        }
+        if result.control > 0.0 {
+            return Ok(begin.elapsed().as_secs_f64() / ((steps - 2) as usize * batch) as f64);
+        }
+    }
+}
+
+/// The device of one rank.
+pub fn make_device(layout: &Layout, tuning: Option<&Tuning>, rank: usize) -> Result<Cpu> {
+    debug_assert!(rank < layout.plan.ranks);
+    Cpu::new(CpuOptions {
+        threads: layout.threads,
+        cores: layout.core.map(|c| vec![c]),
+        tuning: tuning.copied(),
+        ..CpuOptions::default()
+    })
+}
