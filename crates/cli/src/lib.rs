@@ -1,1 +1,29 @@
-//! The public face of Paceline: `paceline` the library re-exports what users call.
+//! Paceline prepares data, trains neural networks in parallel, and says why the training is as fast as it is.
+//!
+//! This crate is the public face: the `paceline` program, and the library under one name.
+//!
+//! ```no_run
+//! use paceline::{Config, Place, Silent};
+//!
+//! let config = Config::from_parts(None, &["model.hidden=[128]", "train.epochs=3", "strategy.name=mirrored"])?;
+//! let run = paceline::train(&config, &Place::Auto, &Silent, &false.into())?;
+//! println!("validation accuracy {:?}", run.summary.best_val_accuracy);
+//! # Ok::<(), paceline::Error>(())
+//! ```
+//!
+//! The rooms behind it: [`data`] (samples and their order), [`graph`] (operators and models), [`plan`] (plans,
+//! schedules, the simulator), [`kernels`] (devices), [`engine`] (executes schedules), [`record`] and [`report`] (run
+//! directories and what is made of them).
+
+pub use paceline_base::{Error, Kind, Result, text};
+pub use paceline_data as data;
+pub use paceline_engine as engine;
+pub use paceline_graph as graph;
+pub use paceline_kernels as kernels;
+pub use paceline_plan as plan;
+pub use paceline_record as record;
+pub use paceline_report as report;
+pub use paceline_run::config::{self, Config};
+pub use paceline_run::{
+    DemoStep, Finished, Live, Place, Resolved, Silent, Started, Watcher, demo, request_stop, resolve, saved, train,
+};

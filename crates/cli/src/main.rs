@@ -1,1 +1,34 @@
-fn main() {}
+//! The `paceline` program: flags in, exit code out. 0 done, 1 failed, 2 wrong input.
+
+mod commands;
+mod flags;
+mod screen;
+
+use clap::Parser;
+use flags::{Cli, Command};
+use paceline::Kind;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse(); // wrong flags end here, with exit code 2
+    start_log(&cli.log);
+    let result = match cli.command {
+        Command::Demo(flags) => commands::demo::run(&flags),
+        Command::Train(flags) => commands::train::run(&flags),
+        Command::Data(flags) => commands::data::run(&flags),
+        Command::Report(flags) => commands::report::run(&flags),
+        Command::Config(flags) => commands::config::run(&flags),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("paceline: {e}");
+            ExitCode::from(if e.kind() == Kind::User { 2 } else { 1 })
+        }
+    }
+}
+
+fn start_log(level: &str) {
+    let filter = tracing_subscriber::EnvFilter::try_new(level).unwrap_or_else(|_| "warn".into());
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+}

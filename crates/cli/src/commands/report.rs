@@ -1,0 +1,36 @@
+//! `paceline report RUN…`
+
+use crate::flags::Report;
+use crate::screen;
+use paceline::{Error, Result, report};
+
+/// Runs the command.
+pub fn run(flags: &Report) -> Result<()> {
+    let mut runs = Vec::new();
+    for path in &flags.runs {
+        // With `runs/demo/*` the shell also hands over files beside the runs.
+        if path.is_file() && flags.runs.len() > 1 {
+            tracing::info!("{} is not a run directory: left out", path.display());
+            continue;
+        }
+        runs.push(paceline::record::read_run(path)?);
+    }
+    if runs.is_empty() {
+        return Err(Error::user("none of these is a run directory; give folders such as runs/mlp-fashion-sample-1"));
+    }
+    if flags.json {
+        let summaries: Vec<_> = runs.iter().map(report::digest).collect();
+        let text = serde_json::to_string_pretty(&summaries).map_err(|e| Error::internal(e.to_string()))?;
+        screen::print(&text);
+        return Ok(());
+    }
+    screen::print(&report::comparison_table(&report::compare(&runs), screen::style()));
+    for run in &runs {
+        for verdict in report::verdicts(run) {
+            println!("{}: {verdict}", run.name);
+        }
+    }
+    report::write_html(&flags.html, &runs)?;
+    println!("\nreport: {}", flags.html.display());
+    Ok(())
+}

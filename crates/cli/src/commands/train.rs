@@ -1,0 +1,98 @@
+//! `paceline train`
+
+use crate::flags::Train;
+use crate::screen::{self, Screen};
+use paceline::{Config, Error, Place, Result, config};
+
+/// Runs the command.
+pub fn run(flags: &Train) -> Result<()> {
+    let config = configuration(flags)?;
+    if flags.summary || flags.explain {
+        return describe(flags, &config);
+    }
+    let stop = super::stop_on_signal();
+    let screen = Screen::new(flags.quiet || flags.json);
+    let place = match (&flags.resume, &flags.run_dir) {
+        (Some(dir), _) => Place::Resume(dir.clone()),
+        (None, Some(dir)) => Place::New(dir.clone()),
+        (None, None) => Place::Auto,
+    };
+    let finished = paceline::train(&config, &place, &screen, &stop)?;
+    if flags.json {
+        let text = serde_json::to_string_pretty(&finished.summary).map_err(|e| Error::internal(e.to_string()))?;
+        screen::print(&text);
+    } else if !flags.quiet {
+        println!();
+        screen::print(&paceline::report::closing_table(
+            &finished.summary,
+            finished.checkpoints.as_deref(),
+            screen::style(),
+        ));
+        println!("run: {}", finished.dir.display());
+        if finished.summary.status == paceline::record::Status::Stopped
+            && stop.load(std::sync::atomic::Ordering::Relaxed)
+        {
+            println!("stopped on request; go on with: paceline train --resume {}", finished.dir.display());
+        }
+    }
+    Ok(())
+}
+
+/// The file, or what a resumed run had, then `--set`, then the flags.
+fn configuration(flags: &Train) -> Result<Config> {
+    let mut config = match (&flags.resume, &flags.config) {
+        (Some(_), Some(file)) => {
+            return Err(Error::user(format!(
+                "--resume takes the configuration of the run; leave {} out, or change keys by --set",
+                file.display()
+            )));
+        }
+        (Some(dir), None) => paceline::saved(dir)?.0,
+        (None, Some(path)) => {
+            let text = std::fs::read_to_string(path).map_err(|e| Error::io("read the configuration", path, &e))?;
+            Config::from_toml(&text, &path.display().to_string())?
+        }
+        (None, None) => Config::default(),
+    };
+    for set in &flags.sets {
+        let (key, value) = set.split_once('=').ok_or_else(|| {
+            Error::user(format!("--set {set}: there is no `=`; write --set key=value, such as --set train.epochs=3"))
+        })?;
+        config.set(key, value)?;
+    }
+    let plan = flags.plan.as_ref().map(|p| p.display().to_string());
+    for (flag, key, value) in [
+        ("--strategy", "strategy.name", &flags.strategy),
+        ("--replicas", "strategy.replicas", &flags.replicas),
+        ("--threads", "strategy.threads", &flags.threads),
+        ("--device", "strategy.device", &flags.device),
+        ("--plan", "strategy.plan", &plan),
+    ] {
+        if let Some(value) = value {
+            config.set_by(&format!("{flag} {value}"), key, value)?;
+        }
+    }
+    config.check()?;
+    Ok(config)
+}
+
+fn describe(flags: &Train, config: &config::Config) -> Result<()> {
+    let run = paceline::resolve(config, None)?;
+    if flags.summary {
+        let share = run.layout.batch.samples().div_ceil(run.layout.plan.ranks);
+        let states = run.schedule.rule.states().len();
+        screen::print(&paceline::graph::summary::table(&run.graph, share, states));
+        let arena = run.schedule.arenas.iter().map(|a| a.len as u64 * 4).max().unwrap_or(0);
+        println!("planned for this run: {} a rank, on {} rank(s)", paceline::text::bytes(arena), run.layout.plan.ranks);
+    }
+    if flags.explain {
+        screen::print(&paceline::plan::explain(&run.schedule, &run.graph, 0));
+        let prediction = paceline::plan::simulate(&run.schedule, 0, &paceline::plan::Cluster::threads());
+        let moved: u64 = prediction.bytes.iter().flatten().sum();
+        println!("{} pass between ranks in a step", paceline::text::bytes(moved));
+        for reason in &run.reasons {
+            println!("why: {reason}");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,181 @@
+//! The flags, as typed. What they mean is decided by the commands.
+
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  paceline demo
+  paceline train --set train.epochs=3 --strategy mirrored
+  paceline report runs/demo/*
+  paceline config explain train";
+
+/// Train neural networks in parallel, and see why the training is as fast as it is.
+#[derive(Parser)]
+#[command(name = "paceline", version, about, after_help = EXAMPLES, propagate_version = true)]
+pub struct Cli {
+    /// What to say while working: error, warn, info, debug or trace (or a filter such as paceline_run=debug)
+    #[arg(long, global = true, default_value = "warn", value_name = "LEVEL", value_parser = log_level)]
+    pub log: String,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+fn log_level(text: &str) -> Result<String, String> {
+    const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+    if LEVELS.contains(&text) || text.contains('=') {
+        return Ok(text.into());
+    }
+    Err(format!("give one of {}", LEVELS.join(", ")))
+}
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// A guided first run: train under several strategies, write a report
+    Demo(Demo),
+    /// Train one network, or resume a run
+    Train(Box<Train>),
+    /// List, fetch and look into data sets
+    Data(Data),
+    /// Compare runs in a table and one HTML file
+    Report(Report),
+    /// Explain the configuration's keys
+    Config(Config),
+}
+
+#[derive(Args)]
+#[command(after_help = "Example:\n  paceline demo --dir /tmp/first-look")]
+pub struct Demo {
+    /// Where the demo's folder goes
+    #[arg(long, default_value = "runs", value_name = "DIR")]
+    pub dir: PathBuf,
+}
+
+const TRAIN_EXAMPLES: &str = "\
+Examples:
+  paceline train                                    an MLP on the embedded Fashion-MNIST sample
+  paceline train my.toml --set train.epochs=10      a configuration file, one key changed
+  paceline train --set model.preset=softmax --set data.name=mnist --strategy mirrored --replicas 2
+  paceline train --plan hybrid.toml --explain       the schedule of one step, in words
+  paceline train --summary --set model.hidden=[512,512]
+  paceline train --resume runs/mlp-fashion-sample-1 --replicas 4
+
+Every key: paceline config explain";
+
+#[derive(Args)]
+#[command(after_help = TRAIN_EXAMPLES)]
+pub struct Train {
+    /// A configuration file (TOML, with `format = 1`)
+    #[arg(value_name = "CONFIG")]
+    pub config: Option<PathBuf>,
+    /// Set a key of the configuration; may be given again
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub sets: Vec<String>,
+    /// single, one-device or mirrored (strategy.name)
+    #[arg(long, value_name = "NAME")]
+    pub strategy: Option<String>,
+    /// Replicas of the mirrored strategy: a number or auto
+    #[arg(long, value_name = "N")]
+    pub replicas: Option<String>,
+    /// Threads of each replica: a number or auto
+    #[arg(long, value_name = "N")]
+    pub threads: Option<String>,
+    /// The core of the one-device strategy, such as cpu:0
+    #[arg(long, value_name = "CPU:N")]
+    pub device: Option<String>,
+    /// A plan file: how each operator is split and where its parts run
+    #[arg(long, value_name = "FILE")]
+    pub plan: Option<PathBuf>,
+    /// Where the run is written; it must not exist yet
+    #[arg(long, value_name = "DIR", conflicts_with = "resume")]
+    pub run_dir: Option<PathBuf>,
+    /// Continue the run in this directory from its newest checkpoint, with its configuration
+    #[arg(long, value_name = "DIR")]
+    pub resume: Option<PathBuf>,
+    /// Print layers, shapes, parameters, FLOPs and memory, and do not train
+    #[arg(long)]
+    pub summary: bool,
+    /// Print the schedule of one step in words, and do not train
+    #[arg(long)]
+    pub explain: bool,
+    /// Print the summary as JSON at the end
+    #[arg(long)]
+    pub json: bool,
+    /// No progress and no closing table
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+#[derive(Args)]
+pub struct Data {
+    #[command(subcommand)]
+    pub command: DataCommand,
+}
+
+#[derive(Subcommand)]
+pub enum DataCommand {
+    /// The data sets known by name
+    #[command(after_help = "Example:\n  paceline data list --json")]
+    List {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Fetch a data set into the cache, digests checked
+    #[command(
+        after_help = "Examples:\n  paceline data get mnist\n  paceline data get fashion-mnist --from ~/downloads"
+    )]
+    Get {
+        /// mnist or fashion-mnist
+        name: String,
+        /// Take the files from this folder
+        #[arg(long, value_name = "DIR")]
+        from: Option<PathBuf>,
+        /// Download from this address instead of the well-known ones
+        #[arg(long, value_name = "URL", conflicts_with = "from")]
+        url: Option<String>,
+    },
+    /// What is in a data set, a folder of IDX files, or one IDX file
+    #[command(
+        after_help = "Examples:\n  paceline data info fashion-sample\n  paceline data info train-images-idx3-ubyte.gz --json"
+    )]
+    Info {
+        /// A name or a path
+        what: String,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Args)]
+#[command(after_help = "Examples:\n  paceline report runs/demo/*\n  paceline report runs/a runs/b --html compare.html")]
+pub struct Report {
+    /// Run directories
+    #[arg(required = true, value_name = "RUN")]
+    pub runs: Vec<PathBuf>,
+    /// Where the HTML page goes
+    #[arg(long, default_value = "report.html", value_name = "FILE")]
+    pub html: PathBuf,
+    /// The summaries as JSON, and no page
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+pub struct Config {
+    #[command(subcommand)]
+    pub command: ConfigCommand,
+}
+
+#[derive(Subcommand)]
+pub enum ConfigCommand {
+    /// Every key with its type, default and meaning
+    #[command(
+        after_help = "Examples:\n  paceline config explain\n  paceline config explain optimizer\n  paceline config explain train.batch"
+    )]
+    Explain {
+        /// A key or a section
+        key: Option<String>,
+    },
+}

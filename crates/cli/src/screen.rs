@@ -1,0 +1,115 @@
+//! What a person sees of a run: a bar with rate and time left on a terminal, plain lines otherwise.
+
+use indicatif::{ProgressBar, ProgressStyle};
+use paceline::record::EpochRecord;
+use paceline::report::Style;
+use paceline::{Live, Started, Watcher, text};
+use std::io::{IsTerminal, Write};
+use std::sync::Mutex;
+
+/// Writes to standard output; a closed pipe (`| head`) is not an error.
+pub fn print(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let end = if text.ends_with('\n') { "" } else { "\n" };
+    if write!(out, "{text}{end}").and_then(|()| out.flush()).is_err() {
+        std::process::exit(0);
+    }
+}
+
+/// Bold and as wide as the terminal, or plain.
+pub fn style() -> Style {
+    let terminal = std::io::stdout().is_terminal();
+    Style { bold: terminal && std::env::var_os("NO_COLOR").is_none(), ..Style::default() }
+}
+
+struct View {
+    bar: ProgressBar,
+    started: Option<Started>,
+}
+
+/// The watcher of the command line.
+pub struct Screen {
+    quiet: bool,
+    terminal: bool,
+    view: Mutex<View>,
+}
+
+impl Screen {
+    /// A screen, or one that shows nothing.
+    pub fn new(quiet: bool) -> Self {
+        let terminal = std::io::stderr().is_terminal();
+        Self { quiet, terminal, view: Mutex::new(View { bar: ProgressBar::hidden(), started: None }) }
+    }
+
+    fn view(&self) -> std::sync::MutexGuard<'_, View> {
+        self.view.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl Watcher for Screen {
+    fn started(&self, started: &Started) {
+        if self.quiet {
+            return;
+        }
+        println!("{}", started.title);
+        for reason in &started.reasons {
+            println!("  why: {reason}");
+        }
+        for note in &started.notes {
+            println!("  note: {note}");
+        }
+        let mut view = self.view();
+        view.started = Some(started.clone());
+        if self.terminal {
+            let bar = ProgressBar::new(started.epochs * started.steps_per_epoch);
+            if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {percent:>3}% {eta} left") {
+                bar.set_style(style);
+            }
+            bar.set_position(started.epochs_done * started.steps_per_epoch);
+            bar.reset_eta();
+            view.bar = bar;
+        }
+    }
+
+    fn live(&self, live: &Live) {
+        let view = self.view();
+        let Some(started) = &view.started else { return };
+        view.bar.set_position(live.steps);
+        view.bar.set_message(format!(
+            "epoch {}/{}  loss {:.4}  accuracy {:.1} %  {} examples/s",
+            live.epoch,
+            started.epochs,
+            live.loss,
+            live.accuracy * 100.0,
+            text::si(live.examples_per_s)
+        ));
+    }
+
+    fn epoch(&self, record: &EpochRecord) {
+        let view = self.view();
+        let Some(started) = &view.started else { return };
+        let validation = match (record.val_loss, record.val_accuracy) {
+            (Some(loss), Some(accuracy)) => format!("validation {:.4} {:.2} %", loss, accuracy * 100.0),
+            _ => String::new(),
+        };
+        let width = started.epochs.to_string().len();
+        let line = format!(
+            "epoch {:>width$}/{}  loss {:.4}  accuracy {:.2} %  {validation}  {}  {} examples/s",
+            record.epoch,
+            started.epochs,
+            record.train_loss,
+            record.train_accuracy * 100.0,
+            text::duration(record.seconds),
+            text::si(record.examples_per_s)
+        );
+        if self.terminal {
+            view.bar.suspend(|| println!("{line}"));
+        } else {
+            println!("{line}");
+        }
+    }
+
+    fn ended(&self) {
+        self.view().bar.finish_and_clear();
+    }
+}
