@@ -6,7 +6,7 @@
 
 use paceline_base::kernel::{Arena, BufferId, Call, DenseDims, Kernel, StepArgs, Values};
 use paceline_base::op::{Activation, Loss};
-use paceline_base::optim::Rule;
+use paceline_base::optim::{Rule, Segment};
 use paceline_base::region::Region;
 use paceline_kernels::{Cpu, CpuOptions, Device, Isa};
 use std::time::{Duration, Instant};
@@ -60,6 +60,11 @@ fn cases() -> Vec<(String, Kernel)> {
         dense("mlp", hidden, &[Rule::Sgd, ADAM], false, Some(Activation::Relu));
         dense("mlp", DenseDims { rows, outputs: 10, inputs: 128 }, &[ADAM], true, None);
     }
+    for (rows, outputs, inputs) in
+        [(4, 6, 784), (8, 6, 784), (16, 6, 784), (32, 6, 784), (4, 12, 784), (4, 128, 784), (4, 6, 256), (2, 10, 784)]
+    {
+        dense("tile", DenseDims { rows, outputs, inputs }, &[], false, None);
+    }
     dense("big", DenseDims { rows: 1024, outputs: 1024, inputs: 1024 }, &[ADAM], true, None);
     dense("big", DenseDims { rows: 1000, outputs: 1000, inputs: 1000 }, &[], true, None);
     dense("big", DenseDims { rows: 128, outputs: 4096, inputs: 4096 }, &[], true, None);
@@ -69,6 +74,12 @@ fn cases() -> Vec<(String, Kernel)> {
     }
     for function in Activation::ALL {
         cases.push((format!("{function} of 16384"), Kernel::Activate { function, len: 16_384 }));
+    }
+    for (name, rule) in [("sgd", Rule::Sgd), ("adam", ADAM)] {
+        for len in [4_096, 100_352] {
+            let segments = vec![Segment { start: 0, len, l2: 0.0 }];
+            cases.push((format!("{name} of {len}"), Kernel::Update { rule, segments }));
+        }
     }
     let region = Region::whole(&[128, 128]);
     cases.push(("dropout of 16384".into(), Kernel::Dropout { rate: 0.5, layer: 0, region, shape: vec![128, 128] }));
@@ -101,9 +112,9 @@ fn time(isa: Isa, threads: usize, kernel: &Kernel) -> f64 {
         begin.elapsed().as_secs_f64() * 1e6 / n as f64
     };
     let first = run(&mut cpu, 2);
-    let batch = ((200.0 / first) as usize).clamp(1, 1000);
+    let batch = ((60.0 / first) as usize).clamp(1, 1000);
     let (begin, mut best) = (Instant::now(), f64::INFINITY);
-    while begin.elapsed() < Duration::from_millis(100) {
+    while begin.elapsed() < Duration::from_millis(300) {
         best = best.min(run(&mut cpu, batch));
     }
     best
@@ -130,6 +141,7 @@ fn lengths(kernel: &Kernel) -> Vec<usize> {
         Kernel::Loss { rows, classes, .. } => vec![rows * classes, *rows, 3, rows * classes],
         Kernel::Activate { len, .. } => vec![*len, *len],
         Kernel::Dropout { region, .. } => vec![region.len(), region.len()],
+        Kernel::Update { rule, segments } => vec![segments[0].len; 2 + rule.states().len()],
         Kernel::Zero { len } => vec![*len],
         other => unreachable!("{} is not measured here", other.name()),
     }

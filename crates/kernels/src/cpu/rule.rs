@@ -39,6 +39,19 @@ pub(crate) enum Kind {
     Adagrad,
 }
 
+impl Kind {
+    const ALL: [Kind; 6] = [Kind::Sgd, Kind::Momentum, Kind::Nesterov, Kind::Adam, Kind::AdamW, Kind::Adagrad];
+
+    /// State tensors per parameter.
+    pub(crate) const fn states(self) -> usize {
+        match self {
+            Kind::Sgd => 0,
+            Kind::Momentum | Kind::Nesterov | Kind::Adagrad => 1,
+            Kind::Adam | Kind::AdamW => 2,
+        }
+    }
+}
+
 impl Constants {
     /// The constants of `rule` at this step.
     pub(crate) fn new(rule: &Rule, l2: f64, args: &StepArgs) -> Self {
@@ -89,121 +102,152 @@ pub(crate) struct Parameters {
 }
 
 impl Parameters {
-    /// The same, `by` elements on.
+    /// The same, `by` elements on; the places of unused states mean nothing.
     #[inline(always)]
     pub(crate) fn add(self, by: usize) -> Self {
-        let on = |p: *mut f32| if p.is_null() { p } else { p.wrapping_add(by) };
-        Self { w: on(self.w), first: on(self.first), second: on(self.second) }
+        Self { w: self.w.wrapping_add(by), first: self.first.wrapping_add(by), second: self.second.wrapping_add(by) }
     }
 }
 
-/// Moves `w`, and its states, by the gradient `g`; returns (w, first state, second state).
-#[inline(always)]
-fn moved<S: Simd>(s: S, c: &Constants, kind: Kind, w: S::V, g: S::V, first: S::V, second: S::V) -> (S::V, S::V, S::V) {
-    let g = if c.l2 == 0.0 { g } else { s.fma(s.splat(c.l2), w, g) };
-    let rate = s.splat(c.rate);
-    match kind {
-        Kind::Sgd => (s.sub_mul(rate, g, w), first, second),
-        Kind::Momentum => {
-            let v = s.fma(s.splat(c.first), first, g);
-            (s.sub_mul(rate, v, w), v, second)
-        }
-        Kind::Nesterov => {
-            let v = s.fma(s.splat(c.first), first, g);
-            (s.sub_mul(rate, s.fma(s.splat(c.first), v, g), w), v, second)
-        }
-        Kind::Adam | Kind::AdamW => {
-            let w = if kind == Kind::AdamW { s.mul(w, s.splat(c.keep)) } else { w };
-            let m = s.fma(s.splat(c.first), first, s.mul(s.splat(c.first_rest), g));
-            let v = s.fma(s.splat(c.second), second, s.mul(s.splat(c.second_rest), s.mul(g, g)));
-            let step = s.over_root(m, v, s.splat(c.root_scale), s.splat(c.eps));
-            (s.sub_mul(rate, step, w), m, v)
-        }
-        Kind::Adagrad => {
-            let sum = s.fma(g, g, first);
-            let step = s.over_root(g, sum, s.splat(1.0), s.splat(c.eps));
-            (s.sub_mul(rate, step, w), sum, second)
-        }
-    }
+/// The constants in registers: loaded once per call, not once per vector.
+struct Vectors<S: Simd> {
+    penalised: bool,
+    l2: S::V,
+    rate: S::V,
+    first: S::V,
+    first_rest: S::V,
+    second: S::V,
+    second_rest: S::V,
+    root_scale: S::V,
+    eps: S::V,
+    keep: S::V,
 }
 
-/// Moves `len` parameters by the gradient at `g`, for one kind of rule.
-///
-/// # Safety
-/// All pointers that the rule uses must be valid for `len` elements.
-#[inline(always)]
-unsafe fn run_of<S: Simd>(s: S, c: &Constants, kind: Kind, p: Parameters, g: *const f32, len: usize) {
-    let states = match kind {
-        Kind::Sgd => 0,
-        Kind::Momentum | Kind::Nesterov | Kind::Adagrad => 1,
-        Kind::Adam | Kind::AdamW => 2,
-    };
-    let full = len / S::LANES * S::LANES;
-    // SAFETY: all accesses lie below `len`, and states are touched only if the rule has them.
-    unsafe {
-        let mut i = 0;
-        while i < full {
-            let first = if states > 0 { s.load(p.first.add(i)) } else { s.zero() };
-            let second = if states > 1 { s.load(p.second.add(i)) } else { s.zero() };
-            let (w, first, second) = moved(s, c, kind, s.load(p.w.add(i)), s.load(g.add(i)), first, second);
-            s.store(p.w.add(i), w);
-            if states > 0 {
-                s.store(p.first.add(i), first);
-            }
-            if states > 1 {
-                s.store(p.second.add(i), second);
-            }
-            i += S::LANES;
+impl<S: Simd> Vectors<S> {
+    #[inline(always)]
+    fn new(s: S, c: &Constants) -> Self {
+        Self {
+            penalised: c.l2 != 0.0,
+            l2: s.splat(c.l2),
+            rate: s.splat(c.rate),
+            first: s.splat(c.first),
+            first_rest: s.splat(c.first_rest),
+            second: s.splat(c.second),
+            second_rest: s.splat(c.second_rest),
+            root_scale: s.splat(c.root_scale),
+            eps: s.splat(c.eps),
+            keep: s.splat(c.keep),
         }
-        if full < len {
-            let mask = s.head(len - full);
-            let first = if states > 0 { s.load_head(p.first.add(full), mask) } else { s.zero() };
-            let second = if states > 1 { s.load_head(p.second.add(full), mask) } else { s.zero() };
-            let (w, g) = (s.load_head(p.w.add(full), mask), s.load_head(g.add(full), mask));
-            let (w, first, second) = moved(s, c, kind, w, g, first, second);
-            s.store_head(p.w.add(full), mask, w);
-            if states > 0 {
-                s.store_head(p.first.add(full), mask, first);
+    }
+
+    /// Moves `w`, and its states, by the gradient `g`; returns (w, first state, second state).
+    #[inline(always)]
+    fn moved(&self, s: S, kind: Kind, w: S::V, g: S::V, first: S::V, second: S::V) -> (S::V, S::V, S::V) {
+        let g = if self.penalised { s.fma(self.l2, w, g) } else { g };
+        match kind {
+            Kind::Sgd => (s.sub_mul(self.rate, g, w), first, second),
+            Kind::Momentum => {
+                let v = s.fma(self.first, first, g);
+                (s.sub_mul(self.rate, v, w), v, second)
             }
-            if states > 1 {
-                s.store_head(p.second.add(full), mask, second);
+            Kind::Nesterov => {
+                let v = s.fma(self.first, first, g);
+                (s.sub_mul(self.rate, s.fma(self.first, v, g), w), v, second)
+            }
+            Kind::Adam | Kind::AdamW => {
+                let w = if kind == Kind::AdamW { s.mul(w, self.keep) } else { w };
+                let m = s.fma(self.first, first, s.mul(self.first_rest, g));
+                let v = s.fma(self.second, second, s.mul(s.mul(self.second_rest, g), g));
+                let step = s.over_root(m, v, self.root_scale, self.eps);
+                (s.sub_mul(self.rate, step, w), m, v)
+            }
+            Kind::Adagrad => {
+                let sum = s.fma(g, g, first);
+                let step = s.over_root(g, sum, self.root_scale, self.eps);
+                (s.sub_mul(self.rate, step, w), sum, second)
             }
         }
     }
 }
 
-/// Moves `len` parameters by the gradient at `g`.
-///
-/// # Safety
-/// All pointers that the rule uses must be valid for `len` elements.
-#[inline(always)]
-pub(crate) unsafe fn update_run<S: Simd>(s: S, c: &Constants, p: Parameters, g: *const f32, len: usize) {
-    // SAFETY: as promised by the caller. One loop per kind, so that the choice is made once per run.
-    unsafe {
-        match c.kind {
-            Kind::Sgd => run_of(s, c, Kind::Sgd, p, g, len),
-            Kind::Momentum => run_of(s, c, Kind::Momentum, p, g, len),
-            Kind::Nesterov => run_of(s, c, Kind::Nesterov, p, g, len),
-            Kind::Adam => run_of(s, c, Kind::Adam, p, g, len),
-            Kind::AdamW => run_of(s, c, Kind::AdamW, p, g, len),
-            Kind::Adagrad => run_of(s, c, Kind::Adagrad, p, g, len),
-        }
-    }
-}
-
-/// The `Update` kernel over one run.
-pub(crate) struct Update {
-    pub constants: Constants,
+/// A block of parameters to move: `rows` rows of `len`, with their gradient in rows of its own stride.
+#[derive(Clone, Copy)]
+pub(crate) struct Update<'a> {
+    pub constants: &'a Constants,
     pub parameters: Parameters,
+    /// Elements from one row of parameters to the next.
+    pub stride: usize,
     pub g: *const f32,
+    pub g_stride: usize,
+    pub rows: usize,
     pub len: usize,
 }
 
-impl Body for Update {
+impl Body for Update<'_> {
     type Out = ();
     #[inline(always)]
     unsafe fn run<S: Simd>(self, s: S) {
-        // SAFETY: the caller vouches for the pointers.
-        unsafe { update_run(s, &self.constants, self.parameters, self.g, self.len) }
+        // SAFETY: the caller vouches for the pointers. One function per kind, so that the choice is made once per block.
+        unsafe {
+            match self.constants.kind {
+                Kind::Sgd => s.apart(Of::<{ Kind::Sgd as u8 }>(self)),
+                Kind::Momentum => s.apart(Of::<{ Kind::Momentum as u8 }>(self)),
+                Kind::Nesterov => s.apart(Of::<{ Kind::Nesterov as u8 }>(self)),
+                Kind::Adam => s.apart(Of::<{ Kind::Adam as u8 }>(self)),
+                Kind::AdamW => s.apart(Of::<{ Kind::AdamW as u8 }>(self)),
+                Kind::Adagrad => s.apart(Of::<{ Kind::Adagrad as u8 }>(self)),
+            }
+        }
+    }
+}
+
+/// An update by the rule of this number.
+struct Of<'a, const KIND: u8>(Update<'a>);
+
+impl<const KIND: u8> Body for Of<'_, KIND> {
+    type Out = ();
+    #[inline(always)]
+    unsafe fn run<S: Simd>(self, s: S) {
+        let kind = Kind::ALL[KIND as usize];
+        let Update { constants, mut parameters, stride, mut g, g_stride, rows, len } = self.0;
+        let c = Vectors::new(s, constants);
+        let full = len / S::LANES * S::LANES;
+        let mask = s.head(len - full);
+        // SAFETY: all accesses lie below `len` in their row, by the caller's promise.
+        unsafe {
+            for _ in 0..rows {
+                let mut at = 0;
+                while at < full {
+                    let p = parameters.add(at);
+                    let first = if kind.states() > 0 { s.load(p.first) } else { s.zero() };
+                    let second = if kind.states() > 1 { s.load(p.second) } else { s.zero() };
+                    let (w, first, second) = c.moved(s, kind, s.load(p.w), s.load(g.add(at)), first, second);
+                    s.store(p.w, w);
+                    if kind.states() > 0 {
+                        s.store(p.first, first);
+                    }
+                    if kind.states() > 1 {
+                        s.store(p.second, second);
+                    }
+                    at += S::LANES;
+                }
+                if full < len {
+                    let p = parameters.add(full);
+                    let first = if kind.states() > 0 { s.load_head(p.first, mask) } else { s.zero() };
+                    let second = if kind.states() > 1 { s.load_head(p.second, mask) } else { s.zero() };
+                    let (w, g) = (s.load_head(p.w, mask), s.load_head(g.add(full), mask));
+                    let (w, first, second) = c.moved(s, kind, w, g, first, second);
+                    s.store_head(p.w, mask, w);
+                    if kind.states() > 0 {
+                        s.store_head(p.first, mask, first);
+                    }
+                    if kind.states() > 1 {
+                        s.store_head(p.second, mask, second);
+                    }
+                }
+                parameters = parameters.add(stride);
+                g = g.wrapping_add(g_stride);
+            }
+        }
     }
 }

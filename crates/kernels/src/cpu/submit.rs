@@ -339,7 +339,17 @@ impl Cpu {
                 let at = segment.start + first;
                 let (parameters, g) = (parameters.get().add(at), g.get().wrapping_add(at));
                 // SAFETY: the contract was checked; parts have their own elements.
-                unsafe { isa.run(Update { constants, parameters, g, len: end - first }) }
+                unsafe {
+                    isa.run(Update {
+                        constants: &constants,
+                        parameters,
+                        stride: 0,
+                        g,
+                        g_stride: 0,
+                        rows: 1,
+                        len: end - first,
+                    })
+                }
             });
         }
     }

@@ -3,7 +3,7 @@
 //! A block of samples stays in the second-level cache while the weights pass by, a few rows at a time; those rows and the current
 //! samples stay in the first. Long rows are cut along `k`, and partial sums wait in `y`.
 
-use super::dot::{Dot, tile};
+use super::dot::{Dot, PARTIAL_SUMS, tiles};
 use super::tiles::Pieces;
 use crate::cpu::activate::Activate;
 use crate::cpu::isa::Body;
@@ -30,6 +30,10 @@ pub(crate) struct Forward {
     pub blocks: Blocks,
 }
 
+/// On cache lines, so that no vector straddles two.
+#[repr(align(64))]
+struct Aligned([f32; PARTIAL_SUMS]);
+
 impl Body for Forward {
     type Out = ();
     #[inline(always)]
@@ -38,6 +42,7 @@ impl Body for Forward {
         // Few outputs: all of them at once, so that the samples pass by only once.
         let (rows_most, outputs_most) =
             if wide <= S::TILES.dot_wide && wide > S::TILES.dot.1 { (2, wide) } else { S::TILES.dot };
+        let mut sums = Aligned([0.0; PARTIAL_SUMS]);
         let row_block = (self.blocks.sample_bytes / (4 * self.inputs.max(1))).max(4 * rows_most);
         for (row, rows) in Pieces::new(self.rows.0, self.rows.1, row_block) {
             let mut k = 0;
@@ -45,8 +50,11 @@ impl Body for Forward {
                 let len = (self.inputs - k).min(self.blocks.dot_length);
                 let last = k + len == self.inputs;
                 for (o, outputs) in Pieces::new(self.columns.0, self.columns.1, outputs_most) {
-                    for (r, samples) in Pieces::new(row, row + rows, rows_most) {
-                        // SAFETY: the tile lies within the part, and the caller vouches for the part's pointers.
+                    for (r, samples, count) in Pieces::new(row, row + rows, rows_most).runs() {
+                        if count == 0 {
+                            continue;
+                        }
+                        // SAFETY: the tiles lie within the part, and the caller vouches for the part's pointers.
                         unsafe {
                             let dot = Dot {
                                 x: self.x.add(r * self.inputs + k),
@@ -57,8 +65,10 @@ impl Body for Forward {
                                 y_stride: self.outputs,
                                 bias: if last && !self.bias.is_null() { self.bias.add(o) } else { std::ptr::null() },
                                 add: k > 0,
+                                count,
+                                sums: sums.0.as_mut_ptr(),
                             };
-                            tile(s, samples, outputs, &dot);
+                            tiles(s, samples, outputs, &dot);
                         }
                     }
                 }

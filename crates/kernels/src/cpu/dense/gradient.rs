@@ -7,8 +7,8 @@ use super::outer::{Outer, tile};
 use super::tiles::Pieces;
 use crate::cpu::activate::ActivateBackward;
 use crate::cpu::isa::Body;
-use crate::cpu::rule::{Constants, Parameters, update_run};
-use crate::cpu::simd::Simd;
+use crate::cpu::rule::{Constants, Parameters, Update};
+use crate::cpu::simd::{Simd, prefetch};
 use crate::tuning::Blocks;
 use paceline_base::op::Activation;
 
@@ -118,6 +118,16 @@ impl Product {
                         c_stride,
                         add: j > 0,
                     };
+                    if let Finish::Update(constants, parameters) = &self.finish {
+                        // These lie beyond the second-level cache; the tile's multiplications give them time to arrive.
+                        fetch(
+                            constants,
+                            parameters.add(i * self.stride + strip.start),
+                            self.stride,
+                            tile_rows,
+                            strip.len,
+                        );
+                    }
                     tile(s, tile_rows, strip.vectors, strip.len, &outer);
                     if done {
                         self.finish(s, i, tile_rows, strip, c);
@@ -147,12 +157,31 @@ impl Product {
                     }
                 }
                 Finish::Update(constants, parameters) => {
-                    for i in 0..rows {
-                        let at = (row + i) * self.stride + strip.start;
-                        update_run(s, constants, parameters.add(at), c.add(i * 64), strip.len);
-                    }
+                    let parameters = parameters.add(row * self.stride + strip.start);
+                    let (stride, g, g_stride, len) = (self.stride, c.cast_const(), 64, strip.len);
+                    Update { constants, parameters, stride, g, g_stride, rows, len }.run(s);
                 }
             }
+        }
+    }
+}
+
+/// Prefetches a block of parameters with their states.
+#[inline(always)]
+fn fetch(constants: &Constants, parameters: Parameters, stride: usize, rows: usize, len: usize) {
+    let states = constants.kind.states();
+    for i in 0..rows {
+        let mut at = 0;
+        while at < len {
+            let p = parameters.add(i * stride + at);
+            prefetch(p.w);
+            if states > 0 {
+                prefetch(p.first);
+            }
+            if states > 1 {
+                prefetch(p.second);
+            }
+            at += 16;
         }
     }
 }
@@ -186,7 +215,8 @@ impl Body for BiasGradient {
                     Some((constants, parameters)) => {
                         let mut g = [0.0; 16];
                         s.store(g.as_mut_ptr(), sum);
-                        update_run(s, constants, parameters.add(at), g.as_ptr(), len);
+                        let (parameters, g) = (parameters.add(at), g.as_ptr());
+                        Update { constants, parameters, stride: 0, g, g_stride: 0, rows: 1, len }.run(s);
                     }
                 }
             }

@@ -4,6 +4,7 @@
 
 #![allow(clippy::needless_range_loop)] // indexed loops read as the formula, and unroll into registers
 
+use crate::cpu::isa::Body;
 use crate::cpu::simd::Simd;
 
 /// `c[i, k] (+)= Σ_j a[i, j] · b[j, k]`; `a` has a stride for each axis, so that it may lie either way round.
@@ -33,13 +34,13 @@ pub(super) unsafe fn tile<S: Simd>(s: S, rows: usize, vectors: usize, partial: u
             // SAFETY: the caller's promise.
             unsafe {
                 match (rows, vectors) {
-                    $(($i, $v) => fixed::<S, $i, $v, false>(s, outer, 0),)*
-                    (1, 0) => fixed::<S, 1, 1, true>(s, outer, partial),
-                    (2, 0) => fixed::<S, 2, 1, true>(s, outer, partial),
-                    (3, 0) => fixed::<S, 3, 1, true>(s, outer, partial),
-                    (4, 0) => fixed::<S, 4, 1, true>(s, outer, partial),
-                    (5, 0) => fixed::<S, 5, 1, true>(s, outer, partial),
-                    (6, 0) => fixed::<S, 6, 1, true>(s, outer, partial),
+                    $(($i, $v) => s.apart(Fixed::<$i, $v, false>(outer, 0)),)*
+                    (1, 0) => s.apart(Fixed::<1, 1, true>(outer, partial)),
+                    (2, 0) => s.apart(Fixed::<2, 1, true>(outer, partial)),
+                    (3, 0) => s.apart(Fixed::<3, 1, true>(outer, partial)),
+                    (4, 0) => s.apart(Fixed::<4, 1, true>(outer, partial)),
+                    (5, 0) => s.apart(Fixed::<5, 1, true>(outer, partial)),
+                    (6, 0) => s.apart(Fixed::<6, 1, true>(outer, partial)),
                     _ => unreachable!("an outer tile of {rows} by {vectors}"),
                 }
             }
@@ -64,45 +65,50 @@ pub(super) unsafe fn tile<S: Simd>(s: S, rows: usize, vectors: usize, partial: u
     }
 }
 
-/// # Safety
-/// As for `tile`.
-#[inline(always)]
-unsafe fn fixed<S: Simd, const I: usize, const V: usize, const PARTIAL: bool>(s: S, outer: &Outer, partial: usize) {
-    let Outer { mut a, a_i, a_j, mut b, b_stride, j, c, c_stride, add } = *outer;
-    let mask = s.head(if PARTIAL { partial } else { S::LANES });
-    let mut sums = [[s.zero(); V]; I];
-    // SAFETY: all of a, b and c that the tile covers is valid, by the caller's promise.
-    unsafe {
-        if add {
-            for i in 0..I {
-                for v in 0..V {
-                    let from = c.add(i * c_stride + v * S::LANES);
-                    sums[i][v] = if PARTIAL { s.load_head(from, mask) } else { s.load(from) };
+/// A tile of fixed size, of whole vectors or of one that is partial.
+struct Fixed<'a, const I: usize, const V: usize, const PARTIAL: bool>(&'a Outer, usize);
+
+impl<const I: usize, const V: usize, const PARTIAL: bool> Body for Fixed<'_, I, V, PARTIAL> {
+    type Out = ();
+    #[inline(always)]
+    unsafe fn run<S: Simd>(self, s: S) {
+        let Outer { mut a, a_i, a_j, mut b, b_stride, j, c, c_stride, add } = *self.0;
+        let partial = self.1;
+        let mask = s.head(if PARTIAL { partial } else { S::LANES });
+        let mut sums = [[s.zero(); V]; I];
+        // SAFETY: all of a, b and c that the tile covers is valid, by the caller's promise.
+        unsafe {
+            if add {
+                for i in 0..I {
+                    for v in 0..V {
+                        let from = c.add(i * c_stride + v * S::LANES);
+                        sums[i][v] = if PARTIAL { s.load_head(from, mask) } else { s.load(from) };
+                    }
                 }
             }
-        }
-        for _ in 0..j {
-            let mut bs = [s.zero(); V];
-            for v in 0..V {
-                let from = b.add(v * S::LANES);
-                bs[v] = if PARTIAL { s.load_head(from, mask) } else { s.load(from) };
+            for _ in 0..j {
+                let mut bs = [s.zero(); V];
+                for v in 0..V {
+                    let from = b.add(v * S::LANES);
+                    bs[v] = if PARTIAL { s.load_head(from, mask) } else { s.load(from) };
+                }
+                for i in 0..I {
+                    let value = s.splat(*a.add(i * a_i));
+                    for v in 0..V {
+                        sums[i][v] = s.fma(value, bs[v], sums[i][v]);
+                    }
+                }
+                a = a.wrapping_add(a_j);
+                b = b.wrapping_add(b_stride);
             }
             for i in 0..I {
-                let value = s.splat(*a.add(i * a_i));
                 for v in 0..V {
-                    sums[i][v] = s.fma(value, bs[v], sums[i][v]);
-                }
-            }
-            a = a.wrapping_add(a_j);
-            b = b.wrapping_add(b_stride);
-        }
-        for i in 0..I {
-            for v in 0..V {
-                let to = c.add(i * c_stride + v * S::LANES);
-                if PARTIAL {
-                    s.store_head(to, mask, sums[i][v]);
-                } else {
-                    s.store(to, sums[i][v]);
+                    let to = c.add(i * c_stride + v * S::LANES);
+                    if PARTIAL {
+                        s.store_head(to, mask, sums[i][v]);
+                    } else {
+                        s.store(to, sums[i][v]);
+                    }
                 }
             }
         }

@@ -18,6 +18,16 @@ impl Pieces {
     }
 }
 
+impl Pieces {
+    /// The pieces as at most two runs of equal ones: (start, length, count).
+    #[inline(always)]
+    pub(super) fn runs(self) -> [(usize, usize, usize); 2] {
+        let longer = self.long * (self.size + 1);
+        let rest = self.end - self.at - longer;
+        [(self.at, self.size + 1, self.long), (self.at + longer, self.size, rest.checked_div(self.size).unwrap_or(0))]
+    }
+}
+
 impl Iterator for Pieces {
     type Item = (usize, usize);
 
@@ -43,6 +53,11 @@ mod tests {
     fn pieces_cover_and_are_even() {
         for extent in 0..200 {
             for most in 1..9 {
+                let mut runs = Vec::new();
+                for (start, len, count) in Pieces::new(5, 5 + extent, most).runs() {
+                    runs.extend((0..count).map(|i| (start + i * len, len)));
+                }
+                assert_eq!(runs, Pieces::new(5, 5 + extent, most).collect::<Vec<_>>());
                 let mut next = 5;
                 for (start, len) in Pieces::new(5, 5 + extent, most) {
                     assert_eq!(start, next);

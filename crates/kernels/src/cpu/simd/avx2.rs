@@ -1,6 +1,7 @@
 //! AVX2 with FMA: eight lanes, sixteen registers.
 
 use super::{Simd, Tiles};
+use crate::cpu::isa::Body;
 use std::arch::x86_64::*;
 
 /// Proof that the processor has AVX2 and FMA.
@@ -36,6 +37,17 @@ impl Simd for Avx2 {
     const LANES: usize = 8;
     const TILES: Tiles = Tiles { dot: (3, 4), dot_wide: 0, outer: (4, 3) };
 
+    #[inline(always)]
+    unsafe fn apart<B: Body>(self, body: B) -> B::Out {
+        #[target_feature(enable = "avx2,fma")]
+        #[inline(never)]
+        unsafe fn entry<B: Body>(s: Avx2, body: B) -> B::Out {
+            // SAFETY: passed on to the caller of `apart`.
+            unsafe { body.run(s) }
+        }
+        // SAFETY: AVX2 and FMA by the type, the rest by the contract.
+        unsafe { entry(self, body) }
+    }
     #[inline(always)]
     unsafe fn load(self, from: *const f32) -> __m256 {
         // SAFETY: AVX2 by the type, readable by the contract.

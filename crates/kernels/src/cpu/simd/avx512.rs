@@ -1,6 +1,7 @@
 //! AVX-512F: sixteen lanes, thirty-two registers.
 
 use super::{Simd, Tiles};
+use crate::cpu::isa::Body;
 use std::arch::x86_64::*;
 
 /// Proof that the processor has AVX-512F.
@@ -58,6 +59,17 @@ impl Simd for Avx512 {
     const LANES: usize = 16;
     const TILES: Tiles = Tiles { dot: (4, 6), dot_wide: 10, outer: (6, 4) };
 
+    #[inline(always)]
+    unsafe fn apart<B: Body>(self, body: B) -> B::Out {
+        #[target_feature(enable = "avx512f")]
+        #[inline(never)]
+        unsafe fn entry<B: Body>(s: Avx512, body: B) -> B::Out {
+            // SAFETY: passed on to the caller of `apart`.
+            unsafe { body.run(s) }
+        }
+        // SAFETY: AVX-512F by the type, the rest by the contract.
+        unsafe { entry(self, body) }
+    }
     #[inline(always)]
     unsafe fn load(self, from: *const f32) -> __m512 {
         // SAFETY: AVX-512F by the type, readable by the contract.
@@ -122,8 +134,7 @@ impl Simd for Avx512 {
             let d = _mm512_fmadd_ps(root, s, e);
             let r = _mm512_rcp14_ps(d);
             let r = _mm512_fmadd_ps(_mm512_fnmadd_ps(d, r, _mm512_set1_ps(1.0)), r, r);
-            let q = _mm512_mul_ps(a, r);
-            _mm512_fmadd_ps(_mm512_fnmadd_ps(d, q, a), r, q)
+            _mm512_mul_ps(a, r)
         }}
     }
 

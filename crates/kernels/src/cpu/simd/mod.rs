@@ -12,6 +12,21 @@ pub(crate) mod avx2;
 pub(crate) mod avx512;
 pub(crate) mod portable;
 
+use super::isa::Body;
+
+/// Asks for a cache line that will soon be read and written; any address will do.
+#[inline(always)]
+pub(crate) fn prefetch(at: *const f32) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint; it never faults.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(at.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
 /// How many accumulators fit the register file, for the two products.
 #[derive(Clone, Copy)]
 pub(crate) struct Tiles {
@@ -33,6 +48,13 @@ pub(crate) trait Simd: Copy {
     const LANES: usize;
     /// Register blocking.
     const TILES: Tiles;
+
+    /// Runs a kernel's inner part as a function of its own: large loops get the whole register file, and the compiler does not
+    /// have to allocate it for forty of them at once.
+    ///
+    /// # Safety
+    /// As for [`Body::run`].
+    unsafe fn apart<B: Body>(self, body: B) -> B::Out;
 
     /// The same value in all lanes.
     fn splat(self, x: f32) -> Self::V;
@@ -108,13 +130,13 @@ pub(crate) trait Simd: Copy {
         self.fma(self.sub(self.zero(), a), b, c)
     }
 
-    /// The sum over the lanes, always by the same tree: halves, quarters, eighths …
+    /// The sum over the lanes.
     #[inline(always)]
     fn sum(self, v: Self::V) -> f32 {
-        let v = if Self::LANES == 16 { self.fold::<8>(v, v) } else { v };
         let v = self.fold::<4>(v, v);
         let v = self.fold::<2>(v, v);
-        self.first(self.fold::<1>(v, v))
+        let v = self.fold::<1>(v, v);
+        self.first(if Self::LANES == 16 { self.fold::<8>(v, v) } else { v })
     }
 
     /// Lane 0.
@@ -123,14 +145,19 @@ pub(crate) trait Simd: Copy {
     /// The largest lane; NaN lanes may or may not show.
     fn largest(self, v: Self::V) -> f32;
 
-    /// The lane sums of up to `LANES` vectors: lane l of the result is the sum of `v[l]`. Each sum is taken by the same tree, whatever
-    /// its place, so a dot product's bits do not depend on the tile in which it was computed.
+    /// The first seven eighths of the way to the lane sums of eight vectors in a row in memory: with eight lanes, lane l is the sum of
+    /// vector l; with sixteen, lanes l and l + 8 are its two halves.
+    ///
+    /// Each sum is taken by the same tree, whatever its place, so a dot product's bits do not depend on the tile that computed it.
+    ///
+    /// # Safety
+    /// Eight vectors must be readable.
     #[inline(always)]
-    fn sums(self, mut v: [Self::V; 16]) -> Self::V {
-        if Self::LANES == 16 {
-            for j in 0..8 {
-                v[j] = self.fold::<8>(v[j], v[j + 8]);
-            }
+    unsafe fn sums_of_eight(self, from: *const f32) -> Self::V {
+        let mut v = [self.zero(); 8];
+        for j in 0..8 {
+            // SAFETY: readable by the contract.
+            v[j] = unsafe { self.load(from.add(j * Self::LANES)) };
         }
         for j in 0..4 {
             v[j] = self.fold::<4>(v[j], v[j + 4]);

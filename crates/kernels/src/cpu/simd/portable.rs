@@ -5,6 +5,7 @@
 #![allow(clippy::needless_range_loop)] // indexed loops read as the formula, and unroll into registers
 
 use super::{Simd, Tiles};
+use crate::cpu::isa::Body;
 
 /// Needs nothing of the processor.
 #[derive(Clone, Copy)]
@@ -36,6 +37,11 @@ impl Simd for Portable {
     const LANES: usize = 8;
     const TILES: Tiles = Tiles { dot: (2, 2), dot_wide: 0, outer: (2, 2) };
 
+    #[inline(always)]
+    unsafe fn apart<B: Body>(self, body: B) -> B::Out {
+        // SAFETY: by the contract.
+        unsafe { body.run(self) }
+    }
     #[inline(always)]
     fn splat(self, x: f32) -> V {
         [x; 8]
