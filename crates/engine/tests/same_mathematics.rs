@@ -97,7 +97,7 @@ fn random_plan(graph: &Graph, ranks: usize, mut dice: u64, update: UpdateMode, b
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 160, ..ProptestConfig::default() })]
 
     #[test]
     fn any_plan_equals_one_worker_in_f64(

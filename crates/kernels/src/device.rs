@@ -28,7 +28,8 @@ pub trait Device: Send {
     /// Makes room for all buffers, zeroed. Called once.
     fn allocate(&mut self, arena: &Arena) -> Result<()>;
 
-    /// Bytes of device memory held.
+    /// Bytes of the arena: what lowering planned and the simulator predicts. A device's own working memory of fixed size is
+    /// not part of it.
     fn allocated_bytes(&self) -> usize;
 
     /// Starts a kernel; kernels on one device run in the order of submission.

@@ -4,7 +4,8 @@ use paceline_record::{RunData, Status, Summary, TimeSplit};
 
 use crate::digest;
 
-/// Runs side by side, in the order in which they were given. The first is what the others are measured against.
+/// Runs side by side, in the order in which they were given. The first of each model and data set is what the others of its
+/// kind are measured against.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Comparison {
     /// One row per run.
@@ -36,7 +37,7 @@ pub struct Row {
     pub seconds: f64,
     /// Training samples per second.
     pub examples_per_s: f64,
-    /// Throughput as a multiple of the first run's; only between runs of one model on one data set.
+    /// Throughput as a multiple of that of the first run of the same model on the same data.
     pub speed_up: Option<f64>,
     /// Epoch with the best validation result.
     pub best_epoch: Option<u64>,
@@ -56,7 +57,9 @@ pub fn compare(runs: &[RunData]) -> Comparison {
 }
 
 pub(crate) fn compare_summaries(summaries: &[Summary]) -> Comparison {
-    let rows = summaries.iter().map(|summary| row(summary, &summaries[0])).collect();
+    let same_work = |a: &Summary, b: &Summary| a.model == b.model && a.data == b.data;
+    let first = |summary: &Summary| summaries.iter().find(|other| same_work(other, summary)).unwrap_or(summary).clone();
+    let rows = summaries.iter().map(|summary| row(summary, &first(summary))).collect();
     Comparison { rows }
 }
 
@@ -66,8 +69,7 @@ fn row(summary: &Summary, first: &Summary) -> Row {
         name if summary.replicas <= 1 => name.to_string(),
         name => format!("{name} ×{}", summary.replicas),
     };
-    let same_work = summary.model == first.model && summary.data == first.data;
-    let speed_up = Some(summary.examples_per_s / first.examples_per_s).filter(|ratio| same_work && ratio.is_finite());
+    let speed_up = Some(summary.examples_per_s / first.examples_per_s).filter(|ratio| ratio.is_finite());
     Row {
         name: summary.name.clone(),
         model: summary.model.clone(),
@@ -132,7 +134,7 @@ mod tests {
             summary("mlp", f64::NAN, 0.1),
         ];
         let rows = compare_summaries(&runs).rows;
-        assert_eq!(rows.iter().map(|row| row.speed_up).collect::<Vec<_>>(), [Some(1.0), Some(2.5), None, None]);
+        assert_eq!(rows.iter().map(|row| row.speed_up).collect::<Vec<_>>(), [Some(1.0), Some(2.5), Some(1.0), None]);
     }
 
     #[test]

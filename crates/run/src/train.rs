@@ -426,7 +426,7 @@ pub fn title(r: &Resolved) -> String {
         None => r.config.strategy.name.to_string(),
     };
     format!(
-        "{} on {}: {} training and {} validation samples, {strategy} with {} replica(s) × {} thread(s), batch {}",
+        "{} on {}: {} training and {} validation samples, {strategy}, {}×{} (replicas × threads), batch {}",
         r.graph.name,
         r.config.data.name,
         r.data.training.len(),

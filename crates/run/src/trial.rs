@@ -36,13 +36,23 @@ pub fn powers(cores: usize) -> Vec<usize> {
     list
 }
 
-fn describe(layout: &Layout) -> String {
+fn short(layout: &Layout) -> String {
     let update = match layout.plan.store.update {
         _ if layout.plan.ranks == 1 => "",
-        UpdateMode::Sharded => ", sharded update",
-        UpdateMode::Replicated => ", replicated update",
+        UpdateMode::Sharded => " sharded",
+        UpdateMode::Replicated => " replicated",
     };
-    format!("{}×{} (replicas × threads{update})", layout.plan.ranks, layout.threads)
+    format!("{}×{}{update}", layout.plan.ranks, layout.threads)
+}
+
+fn long(layout: &Layout) -> String {
+    let plural = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    let update = match layout.plan.store.update {
+        _ if layout.plan.ranks == 1 => "",
+        UpdateMode::Sharded => " with a sharded update",
+        UpdateMode::Replicated => " with a replicated update",
+    };
+    format!("{} × {}{update}", plural(layout.plan.ranks, "replica"), plural(layout.threads, "thread"))
 }
 
 /// The fastest candidate by samples per second, with the reason.
@@ -72,12 +82,13 @@ pub fn fastest(
             chosen = i;
         }
     }
-    let list: Vec<String> = candidates
-        .iter()
-        .zip(&best)
-        .map(|(c, s)| format!("{} {} examples/s", describe(c), paceline_base::text::si(1.0 / s)))
-        .collect();
-    reasons.push(format!("{} was the fastest in a short trial: {}", describe(&candidates[chosen]), list.join("; ")));
+    let rate = |i: usize| paceline_base::text::si(1.0 / best[i]);
+    let list: Vec<String> = (0..candidates.len()).map(|i| format!("{} {}", short(&candidates[i]), rate(i))).collect();
+    reasons.push(format!(
+        "{}: the fastest in a short trial (examples/s: {})",
+        long(&candidates[chosen]),
+        list.join(", ")
+    ));
     Ok(candidates.swap_remove(chosen))
 }
 

@@ -14,7 +14,7 @@ pub fn run(flags: &Demo) -> Result<()> {
     let data: Vec<_> = runs.iter().map(|r| paceline::record::read_run(&r.dir)).collect::<Result<_>>()?;
     println!();
     screen::print(&paceline::report::comparison_table(&paceline::report::compare(&data), screen::style()));
-    println!("\ndata: {why}");
+    println!("\n{why}");
     println!("report: {}   (open it in a browser)", report.display());
     println!("next: paceline train --help");
     Ok(())

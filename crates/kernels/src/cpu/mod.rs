@@ -160,7 +160,7 @@ impl Device for Cpu {
     }
 
     fn allocated_bytes(&self) -> usize {
-        (self.memory.len() + self.scratch.len()) * size_of::<f32>()
+        self.memory.len() * size_of::<f32>()
     }
 
     fn submit(&mut self, call: &Call, args: &StepArgs) -> Event {

@@ -44,7 +44,10 @@ impl Homes {
                 }
                 for (region, ranks) in regions {
                     let group: Vec<usize> = ranks.into_iter().collect();
-                    let room = |b: &Bucket| b.group == group && b.len + region.len() <= plan.store.bucket;
+                    // What one rank alone holds never travels: it needs no limit, and weights stay with their bias,
+                    // so that gradient and update can be fused.
+                    let limit = if group.len() == 1 { usize::MAX } else { plan.store.bucket };
+                    let room = |b: &Bucket| b.group == group && b.len + region.len() <= limit;
                     // Only the newest bucket of a group is open: buckets complete in backward order.
                     let open = buckets.iter().rposition(|b| b.group == group).filter(|&i| room(&buckets[i]));
                     let bucket = open.unwrap_or_else(|| {

@@ -1,0 +1,101 @@
+//! Invariant 10: steady state allocates nothing on compute and communication threads.
+
+mod common;
+
+use common::Toy;
+use paceline_base::kernel::StepArgs;
+use paceline_base::optim::Rule;
+use paceline_engine::checkpoint::initialize;
+use paceline_engine::{Batch, Rank};
+use paceline_graph::{Graph, presets};
+use paceline_kernels::{Cpu, CpuOptions, Device};
+use paceline_plan::{Batches, OpPlan, Plan, lower};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Counts every allocation of the process while `COUNTING` is on.
+struct Counter;
+
+static COUNTING: AtomicBool = AtomicBool::new(false);
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: all work is done by the system's allocator; this only counts.
+unsafe impl GlobalAlloc for Counter {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if COUNTING.load(Ordering::Relaxed) {
+            COUNT.fetch_add(1, Ordering::Relaxed);
+        }
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counter = Counter;
+
+fn allocations(plan: &Plan, threads: usize) -> usize {
+    let layers = presets::mlp(&[32, 16], paceline_base::op::Activation::Relu, 0.2);
+    let graph = Graph::build("mlp", &layers, &[6, 6], 10, 0.001).unwrap();
+    let data = Toy::new(100, &[6, 6], 10);
+    let rule = Rule::Adam { beta1: 0.9, beta2: 0.999, eps: 1e-8 };
+    let device = || Cpu::new(CpuOptions { threads, ..CpuOptions::default() }).unwrap();
+    let batches = Batches { train: vec![32, 4], evaluate: vec![50] };
+    let schedule = Arc::new(lower(&graph, plan, &batches, rule, device().fusions()).unwrap());
+    std::thread::scope(|scope| {
+        let handles: Vec<_> = paceline_comm::threads(plan.ranks)
+            .into_iter()
+            .map(|comm| {
+                let (graph, data, schedule) = (&graph, &data, schedule.clone());
+                scope.spawn(move || {
+                    let mut rank = Rank::new(device(), comm, schedule).unwrap();
+                    initialize(&mut rank, graph, 3).unwrap();
+                    for step in 0..60u64 {
+                        // Every kind of step: full, last partial, evaluation.
+                        let phase = (step % 3) as usize;
+                        let count = rank.schedule.phases[phase].samples;
+                        if step == 30 && rank.number() == 0 {
+                            COUNTING.store(true, Ordering::SeqCst);
+                        }
+                        let batch = Batch { samples: data, at: &|row| row };
+                        let args = StepArgs { seed: 1, step, rate: 0.01, scale: 1.0 / count as f64 };
+                        rank.step(phase, &batch, &args, 0.0).unwrap();
+                    }
+                    if rank.number() == 0 {
+                        COUNTING.store(false, Ordering::SeqCst);
+                    }
+                    // Nobody leaves (and frees, or joins) while rank 0 still counts.
+                    let batch = Batch { samples: data, at: &|row| row };
+                    let args = StepArgs { seed: 1, step: 60, rate: 0.01, scale: 1.0 / 32.0 };
+                    rank.step(0, &batch, &args, 0.0).unwrap();
+                })
+            })
+            .collect();
+        handles.into_iter().for_each(|h| h.join().unwrap());
+    });
+    COUNT.swap(0, Ordering::SeqCst)
+}
+
+#[test]
+fn a_step_allocates_nothing() {
+    // One test function: the counter is the process's.
+    COUNTING.store(true, Ordering::SeqCst);
+    drop(std::hint::black_box(vec![1u8; 100]));
+    COUNTING.store(false, Ordering::SeqCst);
+    assert!(COUNT.swap(0, Ordering::SeqCst) > 0, "the counter counts");
+
+    assert_eq!(allocations(&Plan::data_parallel(1), 1), 0, "single");
+    assert_eq!(allocations(&Plan::data_parallel(1), 2), 0, "single, two threads");
+    assert_eq!(allocations(&Plan::data_parallel(2), 1), 0, "mirrored");
+    let split = |name: &str| OpPlan { split: BTreeMap::from([(name.to_string(), 2)]), ranks: None };
+    let mut hybrid = Plan::data_parallel(2);
+    hybrid.operators.insert("hidden1".into(), split("out"));
+    hybrid.operators.insert("hidden2".into(), split("in"));
+    assert_eq!(allocations(&hybrid, 1), 0, "hybrid");
+}
