@@ -104,9 +104,6 @@ fn values(data: &TensorData) -> Vec<f64> {
     }
 }
 
-/// The fixture's inputs are f64; samples are f32: the inputs are rounded, so tolerances are those of f32 inputs.
-const INPUT_ROUNDING: f64 = 2e-6;
-
 fn check_all<D: Device>(ranks: usize, tolerance: f64, device: impl Fn() -> D + Sync + Copy) {
     let fixture = fixture();
     for name in ["softmax", "mse"] {
@@ -155,8 +152,8 @@ fn check_all<D: Device>(ranks: usize, tolerance: f64, device: impl Fn() -> D + S
 
 #[test]
 fn reference_gives_what_pytorch_gives() {
-    check_all(1, INPUT_ROUNDING, Reference::new);
-    check_all(2, INPUT_ROUNDING, Reference::with_fusions);
+    check_all(1, 1e-11, Reference::new);
+    check_all(2, 1e-11, Reference::with_fusions);
 }
 
 #[test]
