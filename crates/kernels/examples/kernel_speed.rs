@@ -76,7 +76,7 @@ fn cases() -> Vec<(String, Kernel)> {
         cases.push((format!("{function} of 16384"), Kernel::Activate { function, len: 16_384 }));
     }
     for (name, rule) in [("sgd", Rule::Sgd), ("adam", ADAM)] {
-        for len in [4_096, 100_352] {
+        for len in [1_024, 4_096, 100_352] {
             let segments = vec![Segment { start: 0, len, l2: 0.0 }];
             cases.push((format!("{name} of {len}"), Kernel::Update { rule, segments }));
         }

@@ -1,5 +1,7 @@
 //! Update rules on vectors: the same code moves parameters from a stored gradient and from one still in a tile.
 
+#![allow(clippy::needless_range_loop)] // indexed loops read as the formula, and unroll into registers
+
 use super::isa::Body;
 use super::simd::Simd;
 use paceline_base::kernel::StepArgs;
@@ -140,34 +142,58 @@ impl<S: Simd> Vectors<S> {
         }
     }
 
-    /// Moves `w`, and its states, by the gradient `g`; returns (w, first state, second state).
+    /// Moves N vectors of `w` and their states by the gradients `g`.
     #[inline(always)]
-    fn moved(&self, s: S, kind: Kind, w: S::V, g: S::V, first: S::V, second: S::V) -> (S::V, S::V, S::V) {
-        let g = if self.penalised { s.fma(self.l2, w, g) } else { g };
-        match kind {
-            Kind::Sgd => (s.sub_mul(self.rate, g, w), first, second),
+    fn moved<const N: usize>(&self, s: S, kind: Kind, of: Moving<S, N>) -> Moving<S, N> {
+        macro_rules! each {
+            ($i:ident => $value:expr) => {{
+                let mut out = [s.zero(); N];
+                for $i in 0..N {
+                    out[$i] = $value;
+                }
+                out
+            }};
+        }
+        let Moving { w, mut g, mut first, mut second } = of;
+        if self.penalised {
+            g = each!(i => s.fma(self.l2, w[i], g[i]));
+        }
+        let w = match kind {
+            Kind::Sgd => each!(i => s.sub_mul(self.rate, g[i], w[i])),
             Kind::Momentum => {
-                let v = s.fma(self.first, first, g);
-                (s.sub_mul(self.rate, v, w), v, second)
+                first = each!(i => s.fma(self.first, first[i], g[i]));
+                each!(i => s.sub_mul(self.rate, first[i], w[i]))
             }
             Kind::Nesterov => {
-                let v = s.fma(self.first, first, g);
-                (s.sub_mul(self.rate, s.fma(self.first, v, g), w), v, second)
+                first = each!(i => s.fma(self.first, first[i], g[i]));
+                each!(i => s.sub_mul(self.rate, s.fma(self.first, first[i], g[i]), w[i]))
             }
             Kind::Adam | Kind::AdamW => {
-                let w = if kind == Kind::AdamW { s.mul(w, self.keep) } else { w };
-                let m = s.fma(self.first, first, s.mul(self.first_rest, g));
-                let v = s.fma(self.second, second, s.mul(s.mul(self.second_rest, g), g));
-                let step = s.over_root(m, v, self.root_scale, self.eps);
-                (s.sub_mul(self.rate, step, w), m, v)
+                let w = if kind == Kind::AdamW { each!(i => s.mul(w[i], self.keep)) } else { w };
+                let old = each!(i => s.mul(self.second, second[i]));
+                let new = each!(i => s.mul(self.second_rest, g[i]));
+                second = each!(i => s.fma(new[i], g[i], old[i]));
+                let new = each!(i => s.mul(self.first_rest, g[i]));
+                first = each!(i => s.fma(self.first, first[i], new[i]));
+                let step = s.over_root(first, second, self.root_scale, self.eps);
+                each!(i => s.sub_mul(self.rate, step[i], w[i]))
             }
             Kind::Adagrad => {
-                let sum = s.fma(g, g, first);
-                let step = s.over_root(g, sum, self.root_scale, self.eps);
-                (s.sub_mul(self.rate, step, w), sum, second)
+                first = each!(i => s.fma(g[i], g[i], first[i]));
+                let step = s.over_root(g, first, self.root_scale, self.eps);
+                each!(i => s.sub_mul(self.rate, step[i], w[i]))
             }
-        }
+        };
+        Moving { w, g, first, second }
     }
+}
+
+/// N vectors of parameters with their gradients and states.
+struct Moving<S: Simd, const N: usize> {
+    w: [S::V; N],
+    g: [S::V; N],
+    first: [S::V; N],
+    second: [S::V; N],
 }
 
 /// A block of parameters to move: `rows` rows of `len`, with their gradient in rows of its own stride.
@@ -217,18 +243,12 @@ impl<const KIND: u8> Body for Of<'_, KIND> {
         unsafe {
             for _ in 0..rows {
                 let mut at = 0;
+                while at + 4 * S::LANES <= full {
+                    whole::<S, 4>(s, &c, kind, parameters.add(at), g.add(at));
+                    at += 4 * S::LANES;
+                }
                 while at < full {
-                    let p = parameters.add(at);
-                    let first = if kind.states() > 0 { s.load(p.first) } else { s.zero() };
-                    let second = if kind.states() > 1 { s.load(p.second) } else { s.zero() };
-                    let (w, first, second) = c.moved(s, kind, s.load(p.w), s.load(g.add(at)), first, second);
-                    s.store(p.w, w);
-                    if kind.states() > 0 {
-                        s.store(p.first, first);
-                    }
-                    if kind.states() > 1 {
-                        s.store(p.second, second);
-                    }
+                    whole::<S, 1>(s, &c, kind, parameters.add(at), g.add(at));
                     at += S::LANES;
                 }
                 if full < len {
@@ -236,17 +256,52 @@ impl<const KIND: u8> Body for Of<'_, KIND> {
                     let first = if kind.states() > 0 { s.load_head(p.first, mask) } else { s.zero() };
                     let second = if kind.states() > 1 { s.load_head(p.second, mask) } else { s.zero() };
                     let (w, g) = (s.load_head(p.w, mask), s.load_head(g.add(full), mask));
-                    let (w, first, second) = c.moved(s, kind, w, g, first, second);
-                    s.store_head(p.w, mask, w);
+                    let of = Moving { w: [w], g: [g], first: [first], second: [second] };
+                    let moved = c.moved(s, kind, of);
+                    s.store_head(p.w, mask, moved.w[0]);
                     if kind.states() > 0 {
-                        s.store_head(p.first, mask, first);
+                        s.store_head(p.first, mask, moved.first[0]);
                     }
                     if kind.states() > 1 {
-                        s.store_head(p.second, mask, second);
+                        s.store_head(p.second, mask, moved.second[0]);
                     }
                 }
                 parameters = parameters.add(stride);
                 g = g.wrapping_add(g_stride);
+            }
+        }
+    }
+}
+
+/// Moves N whole vectors.
+///
+/// # Safety
+/// They must be valid for all that the rule uses.
+#[inline(always)]
+unsafe fn whole<S: Simd, const N: usize>(s: S, c: &Vectors<S>, kind: Kind, p: Parameters, g: *const f32) {
+    let mut of = Moving { w: [s.zero(); N], g: [s.zero(); N], first: [s.zero(); N], second: [s.zero(); N] };
+    // SAFETY: by the contract.
+    unsafe {
+        for i in 0..N {
+            let at = i * S::LANES;
+            of.w[i] = s.load(p.w.add(at));
+            of.g[i] = s.load(g.add(at));
+            if kind.states() > 0 {
+                of.first[i] = s.load(p.first.add(at));
+            }
+            if kind.states() > 1 {
+                of.second[i] = s.load(p.second.add(at));
+            }
+        }
+        let of = c.moved(s, kind, of);
+        for i in 0..N {
+            let at = i * S::LANES;
+            s.store(p.w.add(at), of.w[i]);
+            if kind.states() > 0 {
+                s.store(p.first.add(at), of.first[i]);
+            }
+            if kind.states() > 1 {
+                s.store(p.second.add(at), of.second[i]);
             }
         }
     }

@@ -157,24 +157,26 @@ impl Cpu {
             finish,
             rows: (0, rows),
             columns: (0, inputs),
+            backwards: false,
             blocks: self.tuning.blocks,
             scratch: null_mut(),
         };
         self.product(dims, product);
     }
 
-    fn weights(&mut self, dims: DenseDims, dy: BufferId, x: BufferId, dw: *mut f32, finish: Finish) {
+    fn weights(&mut self, dims: DenseDims, a: &[BufferId], dw: *mut f32, finish: Finish, backwards: bool) {
         let DenseDims { rows, outputs, inputs } = dims;
         let product = Product {
-            a: self.at(dy),
+            a: self.at(a[0]),
             a_strides: (1, outputs),
-            b: self.at(x),
+            b: self.at(a[1]),
             stride: inputs,
             terms: rows,
             c: dw,
             finish,
             rows: (0, outputs),
             columns: (0, inputs),
+            backwards,
             blocks: self.tuning.blocks,
             scratch: null_mut(),
         };
@@ -182,7 +184,7 @@ impl Cpu {
     }
 
     fn backward_weights(&mut self, dims: DenseDims, bias: bool, a: &[BufferId]) {
-        self.weights(dims, a[0], a[1], self.at(a[2]), Finish::Store);
+        self.weights(dims, a, self.at(a[2]), Finish::Store, false);
         if bias {
             let (dy, db) = (self.at(a[0]), self.at(a[3]));
             // SAFETY: the contract was checked.
@@ -198,7 +200,8 @@ impl Cpu {
 
     fn backward_update(&mut self, dims: DenseDims, bias: bool, rule: &Rule, l2: f64, a: &[BufferId], args: &StepArgs) {
         let parameters = self.parameters(rule, &a[2..]);
-        self.weights(dims, a[0], a[1], null_mut(), Finish::Update(Constants::new(rule, l2, args), parameters));
+        let finish = Finish::Update(Constants::new(rule, l2, args), parameters);
+        self.weights(dims, a, null_mut(), finish, args.step % 2 == 1);
         if bias {
             let parameters = self.parameters(rule, &a[3 + rule.states().len()..]);
             let update = Some((Constants::new(rule, 0.0, args), parameters));

@@ -8,7 +8,7 @@ use super::tiles::Pieces;
 use crate::cpu::activate::ActivateBackward;
 use crate::cpu::isa::Body;
 use crate::cpu::rule::{Constants, Parameters, Update};
-use crate::cpu::simd::{Simd, prefetch};
+use crate::cpu::simd::Simd;
 use crate::tuning::Blocks;
 use paceline_base::op::Activation;
 
@@ -39,6 +39,9 @@ pub(crate) struct Product {
     pub rows: (usize, usize),
     /// This part's columns.
     pub columns: (usize, usize),
+    /// Take the strips from the last to the first. Updates change direction with every step: the parameters and states that were
+    /// touched last are then touched first, while they are still in the cache. Bits do not depend on it.
+    pub backwards: bool,
     pub blocks: Blocks,
     /// This thread's scratch: `Blocks::scratch()` elements, 64-byte aligned.
     pub scratch: *mut f32,
@@ -60,6 +63,7 @@ impl Body for Product {
         let whole = (last - first) / S::LANES;
         for (row, rows) in Pieces::new(self.rows.0, self.rows.1, self.blocks.row_block) {
             for (v, vectors) in Pieces::new(0, whole, S::TILES.outer.1) {
+                let v = if self.backwards { whole - v - vectors } else { v };
                 let strip = Strip { start: first + v * S::LANES, vectors, len: vectors * S::LANES };
                 // SAFETY: the strip lies within this part.
                 unsafe { self.strip(s, row, rows, strip) };
@@ -118,16 +122,6 @@ impl Product {
                         c_stride,
                         add: j > 0,
                     };
-                    if let Finish::Update(constants, parameters) = &self.finish {
-                        // These lie beyond the second-level cache; the tile's multiplications give them time to arrive.
-                        fetch(
-                            constants,
-                            parameters.add(i * self.stride + strip.start),
-                            self.stride,
-                            tile_rows,
-                            strip.len,
-                        );
-                    }
                     tile(s, tile_rows, strip.vectors, strip.len, &outer);
                     if done {
                         self.finish(s, i, tile_rows, strip, c);
@@ -162,26 +156,6 @@ impl Product {
                     Update { constants, parameters, stride, g, g_stride, rows, len }.run(s);
                 }
             }
-        }
-    }
-}
-
-/// Prefetches a block of parameters with their states.
-#[inline(always)]
-fn fetch(constants: &Constants, parameters: Parameters, stride: usize, rows: usize, len: usize) {
-    let states = constants.kind.states();
-    for i in 0..rows {
-        let mut at = 0;
-        while at < len {
-            let p = parameters.add(i * stride + at);
-            prefetch(p.w);
-            if states > 0 {
-                prefetch(p.first);
-            }
-            if states > 1 {
-                prefetch(p.second);
-            }
-            at += 16;
         }
     }
 }

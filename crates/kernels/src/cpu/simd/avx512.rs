@@ -1,5 +1,7 @@
 //! AVX-512F: sixteen lanes, thirty-two registers.
 
+#![allow(clippy::needless_range_loop)] // indexed loops read as the formula, and unroll into registers
+
 use super::{Simd, Tiles};
 use crate::cpu::isa::Body;
 use std::arch::x86_64::*;
@@ -123,19 +125,37 @@ impl Simd for Avx512 {
             let mask = _mm512_set1_epi32(i32::MAX);
             _mm512_castsi512_ps(_mm512_ternarylogic_epi32::<0xCA>(mask, _mm512_castps_si512(a), _mm512_castps_si512(sign)))
         }}
-        over_root(a: __m512, b: __m512, s: __m512, e: __m512) -> __m512 {{
-            // The divider gives one vector in 16 cycles and the root one in 19; two estimates of 14 bits with a Newton step each
-            // need about 8. Zero is lifted to the least normal number, whose root 1e-19 vanishes against any eps; `max` keeps NaN.
-            let b = _mm512_max_ps(_mm512_set1_ps(f32::MIN_POSITIVE), b);
-            let y = _mm512_rsqrt14_ps(b);
-            let g = _mm512_mul_ps(b, y); // ≈ √b
-            let h = _mm512_mul_ps(y, _mm512_set1_ps(0.5));
-            let root = _mm512_fmadd_ps(_mm512_fnmadd_ps(g, g, b), h, g);
-            let d = _mm512_fmadd_ps(root, s, e);
-            let r = _mm512_rcp14_ps(d);
-            let r = _mm512_fmadd_ps(_mm512_fnmadd_ps(d, r, _mm512_set1_ps(1.0)), r, r);
-            _mm512_mul_ps(a, r)
-        }}
+    }
+
+    #[inline(always)]
+    fn over_root<const N: usize>(self, a: [__m512; N], b: [__m512; N], s: __m512, e: __m512) -> [__m512; N] {
+        macro_rules! each {
+            ($i:ident => $value:expr) => {{
+                let mut out = a;
+                for $i in 0..N {
+                    out[$i] = $value;
+                }
+                out
+            }};
+        }
+        // The divider gives one vector in 16 cycles and the root one in 19; two estimates of 14 bits with a Newton step each need about
+        // 8. Zero is lifted to the least normal number, whose root 1e-19 vanishes against any eps; `max` keeps NaN.
+        //
+        // SAFETY: AVX-512F by the type.
+        unsafe {
+            let (half, one) = (_mm512_set1_ps(0.5), _mm512_set1_ps(1.0));
+            let b = each!(i => _mm512_max_ps(_mm512_set1_ps(f32::MIN_POSITIVE), b[i]));
+            let y = each!(i => _mm512_rsqrt14_ps(b[i]));
+            let g = each!(i => _mm512_mul_ps(b[i], y[i])); // ≈ √b
+            let y = each!(i => _mm512_mul_ps(y[i], half));
+            let lacks = each!(i => _mm512_fnmadd_ps(g[i], g[i], b[i]));
+            let root = each!(i => _mm512_fmadd_ps(lacks[i], y[i], g[i]));
+            let d = each!(i => _mm512_fmadd_ps(root[i], s, e));
+            let r = each!(i => _mm512_rcp14_ps(d[i]));
+            let lacks = each!(i => _mm512_fnmadd_ps(d[i], r[i], one));
+            let r = each!(i => _mm512_fmadd_ps(lacks[i], r[i], r[i]));
+            each!(i => _mm512_mul_ps(a[i], r[i]))
+        }
     }
 
     #[inline(always)]

@@ -14,19 +14,6 @@ pub(crate) mod portable;
 
 use super::isa::Body;
 
-/// Asks for a cache line that will soon be read and written; any address will do.
-#[inline(always)]
-pub(crate) fn prefetch(at: *const f32) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a hint; it never faults.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(at.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = at;
-}
-
 /// How many accumulators fit the register file, for the two products.
 #[derive(Clone, Copy)]
 pub(crate) struct Tiles {
@@ -109,10 +96,15 @@ pub(crate) trait Simd: Copy {
     /// |a| and the sign of `sign`.
     fn copy_sign(self, a: Self::V, sign: Self::V) -> Self::V;
 
-    /// `a / (√b · s + e)` for b ≥ 0 to about 2 units in the last place: the heart of Adam.
+    /// `a / (√b · s + e)` for b ≥ 0 to about 2 units in the last place: the heart of Adam. On several vectors, step by step: one alone is
+    /// a chain of a dozen operations, and the processor's window holds too few such chains to fill its units.
     #[inline(always)]
-    fn over_root(self, a: Self::V, b: Self::V, s: Self::V, e: Self::V) -> Self::V {
-        self.div(a, self.fma(self.sqrt(b), s, e))
+    fn over_root<const N: usize>(self, a: [Self::V; N], b: [Self::V; N], s: Self::V, e: Self::V) -> [Self::V; N] {
+        let mut out = a;
+        for i in 0..N {
+            out[i] = self.div(a[i], self.fma(self.sqrt(b[i]), s, e));
+        }
+        out
     }
 
     /// Half of a transposing reduction: lane l holds `a[l] + a[l ^ D]` if bit D of l is clear, else the same of `b`.
