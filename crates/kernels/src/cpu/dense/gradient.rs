@@ -3,7 +3,7 @@
 //! Columns are taken in strips of a few vectors. A strip of `b` is copied into a packed panel when many tiles will read it; sums over more
 //! terms than a panel holds wait in `c`, or in scratch if the gradient is used up at once and never stored.
 
-use super::outer::{Outer, tile};
+use super::outer::{Outer, tiles};
 use super::tiles::Pieces;
 use crate::cpu::activate::ActivateBackward;
 use crate::cpu::isa::Body;
@@ -22,6 +22,9 @@ pub(crate) enum Finish {
     /// It moves the parameters at the same places; `c` is not used.
     Update(Constants, Parameters),
 }
+
+/// Tiles that are finished in one go.
+const FINISHED_TOGETHER: usize = 4;
 
 /// A part of `c[rows, columns] = a[rows, terms] · b[terms, columns]`.
 #[derive(Clone, Copy)]
@@ -106,25 +109,33 @@ impl Product {
                     }
                     (b, b_stride) = (panel.cast_const(), width);
                 }
-                for (i, tile_rows) in Pieces::new(row, row + rows, S::TILES.outer.0) {
-                    let (c, c_stride) = match self.finish {
-                        Finish::Update(..) => (partial_sums.add((i - row) * width), width),
-                        _ => (self.c.add(i * self.stride + strip.start), self.stride),
-                    };
-                    let outer = Outer {
-                        a: self.a.add(i * self.a_strides.0 + j * self.a_strides.1),
-                        a_i: self.a_strides.0,
-                        a_j: self.a_strides.1,
-                        b,
-                        b_stride,
-                        j: terms,
-                        c,
-                        c_stride,
-                        add: j > 0,
-                    };
-                    tile(s, tile_rows, strip.vectors, strip.len, &outer);
-                    if done {
-                        self.finish(s, i, tile_rows, strip, c);
+                for (i, tile_rows, count) in Pieces::new(row, row + rows, S::TILES.outer.0).runs() {
+                    // Finished a few tiles at a time, while they are in the first-level cache.
+                    let mut next = 0;
+                    while next < count {
+                        let count = (count - next).min(FINISHED_TOGETHER);
+                        let i = i + next * tile_rows;
+                        let (c, c_stride) = match self.finish {
+                            Finish::Update(..) => (partial_sums.add((i - row) * width), width),
+                            _ => (self.c.add(i * self.stride + strip.start), self.stride),
+                        };
+                        let outer = Outer {
+                            a: self.a.add(i * self.a_strides.0 + j * self.a_strides.1),
+                            a_i: self.a_strides.0,
+                            a_j: self.a_strides.1,
+                            b,
+                            b_stride,
+                            j: terms,
+                            c,
+                            c_stride,
+                            add: j > 0,
+                            count,
+                        };
+                        tiles(s, tile_rows, strip.vectors, strip.len, &outer);
+                        if done {
+                            self.finish(s, i, count * tile_rows, strip, c);
+                        }
+                        next += count;
                     }
                 }
             }

@@ -21,14 +21,16 @@ pub(super) struct Outer {
     pub c_stride: usize,
     /// Add to what `c` holds.
     pub add: bool,
+    /// How many tiles, one below the other.
+    pub count: usize,
 }
 
-/// Runs the tile of `rows` rows and `vectors` whole vectors; with `partial` there is one vector of only so many elements.
+/// Runs `outer.count` tiles of `rows` rows and `vectors` whole vectors each; without vectors there is one of only `partial` elements.
 ///
 /// # Safety
-/// Pointers valid for the sizes; the tile no larger than `S::TILES` allows.
+/// Pointers valid for the sizes; a tile no larger than `S::TILES` allows.
 #[inline(always)]
-pub(super) unsafe fn tile<S: Simd>(s: S, rows: usize, vectors: usize, partial: usize, outer: &Outer) {
+pub(super) unsafe fn tiles<S: Simd>(s: S, rows: usize, vectors: usize, partial: usize, outer: &Outer) {
     macro_rules! choose {
         ($(($i:literal, $v:literal))*) => {
             // SAFETY: the caller's promise.
@@ -65,51 +67,55 @@ pub(super) unsafe fn tile<S: Simd>(s: S, rows: usize, vectors: usize, partial: u
     }
 }
 
-/// A tile of fixed size, of whole vectors or of one that is partial.
+/// Tiles of fixed size, of whole vectors or of one that is partial.
 struct Fixed<'a, const I: usize, const V: usize, const PARTIAL: bool>(&'a Outer, usize);
 
 impl<const I: usize, const V: usize, const PARTIAL: bool> Body for Fixed<'_, I, V, PARTIAL> {
     type Out = ();
     #[inline(always)]
     unsafe fn run<S: Simd>(self, s: S) {
-        let Outer { mut a, a_i, a_j, mut b, b_stride, j, c, c_stride, add } = *self.0;
-        let partial = self.1;
-        let mask = s.head(if PARTIAL { partial } else { S::LANES });
-        let mut sums = [[s.zero(); V]; I];
-        // SAFETY: all of a, b and c that the tile covers is valid, by the caller's promise.
+        let Outer { a: mut first, a_i, a_j, b: top, b_stride, j, mut c, c_stride, add, count } = *self.0;
+        let mask = s.head(if PARTIAL { self.1 } else { S::LANES });
+        // SAFETY: all of a, b and c that the tiles cover is valid, by the caller's promise.
         unsafe {
-            if add {
+            for _ in 0..count {
+                let mut sums = [[s.zero(); V]; I];
+                let (mut a, mut b) = (first, top);
+                if add {
+                    for i in 0..I {
+                        for v in 0..V {
+                            let from = c.add(i * c_stride + v * S::LANES);
+                            sums[i][v] = if PARTIAL { s.load_head(from, mask) } else { s.load(from) };
+                        }
+                    }
+                }
+                for _ in 0..j {
+                    let mut bs = [s.zero(); V];
+                    for v in 0..V {
+                        let from = b.add(v * S::LANES);
+                        bs[v] = if PARTIAL { s.load_head(from, mask) } else { s.load(from) };
+                    }
+                    for i in 0..I {
+                        let value = s.splat(*a.add(i * a_i));
+                        for v in 0..V {
+                            sums[i][v] = s.fma(value, bs[v], sums[i][v]);
+                        }
+                    }
+                    a = a.wrapping_add(a_j);
+                    b = b.wrapping_add(b_stride);
+                }
                 for i in 0..I {
                     for v in 0..V {
-                        let from = c.add(i * c_stride + v * S::LANES);
-                        sums[i][v] = if PARTIAL { s.load_head(from, mask) } else { s.load(from) };
+                        let to = c.add(i * c_stride + v * S::LANES);
+                        if PARTIAL {
+                            s.store_head(to, mask, sums[i][v]);
+                        } else {
+                            s.store(to, sums[i][v]);
+                        }
                     }
                 }
-            }
-            for _ in 0..j {
-                let mut bs = [s.zero(); V];
-                for v in 0..V {
-                    let from = b.add(v * S::LANES);
-                    bs[v] = if PARTIAL { s.load_head(from, mask) } else { s.load(from) };
-                }
-                for i in 0..I {
-                    let value = s.splat(*a.add(i * a_i));
-                    for v in 0..V {
-                        sums[i][v] = s.fma(value, bs[v], sums[i][v]);
-                    }
-                }
-                a = a.wrapping_add(a_j);
-                b = b.wrapping_add(b_stride);
-            }
-            for i in 0..I {
-                for v in 0..V {
-                    let to = c.add(i * c_stride + v * S::LANES);
-                    if PARTIAL {
-                        s.store_head(to, mask, sums[i][v]);
-                    } else {
-                        s.store(to, sums[i][v]);
-                    }
-                }
+                first = first.wrapping_add(I * a_i);
+                c = c.wrapping_add(I * c_stride);
             }
         }
     }
