@@ -2,8 +2,8 @@
 //!
 //!     cargo run --release --example custom_model
 //!
-//! The model file is `examples/two-branches.toml`. It names layers and what they read; shapes, costs and the ways in which each layer can
-//! be split over workers are derived.
+//! The model file is `examples/two-branches.toml`. It names layers and what they read; shapes, costs and the ways in
+//! which each layer can be split over workers are derived.
 
 use paceline::{Config, Place, Silent, graph};
 

@@ -2,8 +2,8 @@
 //!
 //!     cargo run --release --example explain_plan
 //!
-//! A plan is lowered to a *schedule*: every kernel, message and collective of one step, as data. The engine executes it; the simulator, here,
-//! costs the very same schedule. Bytes and memory are exact, times are a model.
+//! A plan is lowered to a *schedule*: every kernel, message and collective of one step, as data. The engine executes it;
+//! the simulator, here, costs the very same schedule. Bytes and memory are exact, times are a model.
 
 use paceline::plan::{Batches, Cluster, Plan, explain, lower, parse, simulate};
 use paceline::{Config, Result, graph, text};

@@ -2,8 +2,9 @@
 //!
 //!     cargo run --release --example watch_run
 //!
-//! A [`Watcher`] is told when a run starts, some ten times a second where it stands, and after every epoch. The program's progress bar
-//! is one. To end a run, set the flag that it was given: it finishes the step, writes a checkpoint, and can be resumed.
+//! A [`Watcher`] is told when a run starts, some ten times a second where it stands, and after every epoch. The program's
+//! progress bar is one. To end a run, set the flag that it was given: it finishes the step, writes a checkpoint, and can
+//! be resumed.
 
 use paceline::record::{EpochRecord, Status};
 use paceline::{Config, Place, Started, Watcher};
