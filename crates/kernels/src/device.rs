@@ -41,6 +41,11 @@ pub trait Device: Send {
     /// Puts host values into a buffer, beginning at element `at`, converting to the device's type.
     fn load(&mut self, buffer: BufferId, at: usize, values: Values<'_>);
 
+    /// A hint that these values will be loaded soon: a device that reads host memory itself may fetch them into its caches.
+    fn prefetch(&self, values: Values<'_>) {
+        let _ = values;
+    }
+
     /// Reads a buffer's first `out.len()` elements.
     fn read(&mut self, buffer: BufferId, out: &mut [f64]);
 

@@ -34,12 +34,15 @@ pub struct Blocks {
     pub pack_rows: usize,
     /// … and it has at least so many terms.
     pub pack_terms: usize,
+    /// Backward: elements of the packed first factor, which stays in the second-level cache while all strips pass by.
+    pub factor_elements: usize,
 }
 
 impl Blocks {
-    /// Elements of scratch that a thread needs: a packed panel and the partial sums of a block of rows, 64 columns each.
+    /// Elements of scratch that a thread needs: a packed panel and the partial sums of a block of rows, 64 columns each, and the
+    /// packed first factor with room for a last vector.
     pub(crate) fn scratch(&self) -> usize {
-        64 * (self.term_block + self.row_block)
+        64 * (self.term_block + self.row_block) + self.factor_elements + 64
     }
 }
 
@@ -53,18 +56,20 @@ impl Tuning {
             row_block: 256,
             pack_rows: 96,
             pack_terms: 64,
+            factor_elements: 160 << 10,
         };
         Self { isa, blocks, parallel_flops: 400_000, parallel_elements: 32_768 }
     }
 
     /// What is wrong with imported choices, if anything.
     pub(crate) fn problem(&self) -> Option<String> {
-        let Blocks { dot_length, term_block, row_block, .. } = self.blocks;
+        let Blocks { dot_length, term_block, row_block, factor_elements, .. } = self.blocks;
         if !self.isa.is_available() {
             return Some(format!("this processor has no {}; leave the tuning out to choose anew", self.isa));
         }
-        if dot_length == 0 || term_block == 0 || row_block == 0 || self.blocks.scratch() > 1 << 26 {
-            return Some("the tuning's block sizes must be positive and below a million".into());
+        let sizes = [dot_length, term_block, row_block, factor_elements];
+        if sizes.iter().any(|size| !(1..1 << 22).contains(size)) {
+            return Some("the tuning's block sizes must be positive and below four million".into());
         }
         None
     }

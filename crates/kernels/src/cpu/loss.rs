@@ -38,6 +38,7 @@ impl Body for Rows {
         // SAFETY: the caller vouches for the pointers.
         unsafe {
             match self.loss {
+                Loss::SoftmaxCrossEntropy if self.classes <= S::LANES => self.softmax_in_one_vector(s),
                 Loss::SoftmaxCrossEntropy => self.softmax(s),
                 Loss::MeanSquaredError => self.squares(s),
             }
@@ -107,6 +108,54 @@ impl Rows {
                     if let Some(label) = label {
                         *gradient.add(label) -= self.scale;
                     }
+                }
+            }
+        }
+        sums.loss += product.ln();
+        sums
+    }
+
+    /// The same for rows that fit one vector: nothing but the gradient goes through memory.
+    ///
+    /// # Safety
+    /// As for `run`.
+    #[inline(always)]
+    unsafe fn softmax_in_one_vector<S: Simd>(self, s: S) -> Sums {
+        let mut sums = Sums::default();
+        let mut product = 1.0_f64;
+        let mask = s.head(self.classes);
+        let (low, scale) = (s.splat(f32::NEG_INFINITY), s.splat(self.scale));
+        // SAFETY: rows lie within the buffers by the caller's promise, masked lanes are not touched; the table has 16 lanes.
+        unsafe {
+            let lanes = s.load(LANE_NUMBERS.as_ptr());
+            for r in 0..self.rows {
+                let row = self.outputs.add(r * self.classes);
+                let label = *self.labels.add(r);
+                let v = s.select(mask, s.load_head(row, mask), low);
+                let top = s.spread_largest(v);
+                let e = s.select(mask, math::exp(s, s.sub(v, top)), s.zero());
+                let total = s.spread_sum(e);
+                let sum = s.first(total);
+                product *= f64::from(sum);
+                if !(1e-200..1e200).contains(&product) {
+                    sums.loss += product.ln();
+                    product = 1.0;
+                }
+                let hot = s.eq(lanes, s.splat(label));
+                let place = s.bits(hot) & s.bits(mask);
+                sums.loss += if place == 0 {
+                    f64::NAN
+                } else {
+                    f64::from(s.first(top)) - f64::from(*row.add(place.trailing_zeros() as usize))
+                };
+                // The first lane that holds the largest value; a NaN anywhere in the row has made the sum NaN.
+                let best = s.bits(s.eq(v, top));
+                let right = best & best.wrapping_neg() == place && place != 0 && !sum.is_nan();
+                sums.correct += f64::from(u8::from(right));
+                if !self.gradient.is_null() {
+                    let share = s.mul(e, s.splat(1.0 / sum)); // a vector's division takes as long as all the rest
+                    let rest = s.sub(share, s.select(hot, s.splat(1.0), s.zero()));
+                    s.store_head(self.gradient.add(r * self.classes), mask, s.mul(rest, scale));
                 }
             }
         }

@@ -196,6 +196,15 @@ impl Device for Cpu {
         }
     }
 
+    fn prefetch(&self, values: Values<'_>) {
+        let bytes = match values {
+            Values::U8 { bytes, .. } => bytes.as_ptr_range(),
+            Values::F32(v) => v.as_ptr_range().start.cast()..v.as_ptr_range().end.cast(),
+            Values::F64(v) => v.as_ptr_range().start.cast()..v.as_ptr_range().end.cast(),
+        };
+        moves::prefetch(bytes);
+    }
+
     fn read(&mut self, buffer: BufferId, out: &mut [f64]) {
         let from = self.part(buffer, 0, out.len());
         for (i, out) in out.iter_mut().enumerate() {

@@ -43,6 +43,7 @@ impl Which {
                     let blocks = Blocks {
                         sample_bytes: 4096,
                         term_block: 5,
+                        factor_elements: 200,
                         row_block: 7,
                         pack_rows: 3,
                         pack_terms: 2,

@@ -64,28 +64,70 @@ impl Body for Product {
     unsafe fn run<S: Simd>(self, s: S) {
         let (first, last) = self.columns;
         let whole = (last - first) / S::LANES;
-        for (row, rows) in Pieces::new(self.rows.0, self.rows.1, self.blocks.row_block) {
+        // A factor that lies across the terms is read a few elements per cache line: packed, if it is read often.
+        let pack = self.a_strides.0 == 1
+            && self.terms >= self.blocks.pack_terms
+            && self.rows.1 - self.rows.0 >= S::TILES.outer.0
+            && whole >= 4 * S::TILES.outer.1
+            && self.terms <= self.blocks.factor_elements / S::TILES.outer.0;
+        let most = if pack {
+            self.blocks.row_block.min(self.blocks.factor_elements / self.terms)
+        } else {
+            self.blocks.row_block
+        };
+        for (row, rows) in Pieces::new(self.rows.0, self.rows.1, most) {
+            if pack {
+                // SAFETY: these rows lie within this part, and scratch has room for them.
+                unsafe { self.pack_factor(s, row, rows) };
+            }
             for (v, vectors) in Pieces::new(0, whole, S::TILES.outer.1) {
                 let v = if self.backwards { whole - v - vectors } else { v };
                 let strip = Strip { start: first + v * S::LANES, vectors, len: vectors * S::LANES };
                 // SAFETY: the strip lies within this part.
-                unsafe { self.strip(s, row, rows, strip) };
+                unsafe { self.strip(s, row, rows, strip, pack) };
             }
             let rest = last - first - whole * S::LANES;
             if rest > 0 {
                 let strip = Strip { start: last - rest, vectors: 0, len: rest };
                 // SAFETY: as above.
-                unsafe { self.strip(s, row, rows, strip) };
+                unsafe { self.strip(s, row, rows, strip, pack) };
             }
         }
     }
 }
 
 impl Product {
+    /// Where the packed first factor lies.
+    #[inline(always)]
+    fn factor(&self) -> *mut f32 {
+        self.scratch.wrapping_add(64 * (self.blocks.term_block + self.blocks.row_block))
+    }
+
+    /// Copies a block of rows of `a`, tile by tile, each tile's values of one term side by side.
+    ///
+    /// # Safety
+    /// As for `run`; rows are contiguous in `a`, and no more than scratch has room for.
+    #[inline(always)]
+    unsafe fn pack_factor<S: Simd>(&self, s: S, row: usize, rows: usize) {
+        for (i, tile_rows, count) in Pieces::new(row, row + rows, S::TILES.outer.0).runs() {
+            let mask = s.head(tile_rows);
+            for j in 0..self.terms {
+                for tile in 0..count {
+                    // SAFETY: within this part's rows and terms, and within scratch.
+                    unsafe {
+                        let from = self.a.add(i + tile * tile_rows + j * self.a_strides.1);
+                        let to = self.factor().add((i - row + tile * tile_rows) * self.terms + j * tile_rows);
+                        s.store_head(to, mask, s.load_head(from, mask));
+                    }
+                }
+            }
+        }
+    }
+
     /// # Safety
     /// As for `run`.
     #[inline(always)]
-    unsafe fn strip<S: Simd>(&self, s: S, row: usize, rows: usize, strip: Strip) {
+    unsafe fn strip<S: Simd>(&self, s: S, row: usize, rows: usize, strip: Strip, packed: bool) {
         let Blocks { term_block, .. } = self.blocks;
         let width = 64; // of a packed panel and of scratch, at least a strip
         let panel = self.scratch;
@@ -119,18 +161,15 @@ impl Product {
                             Finish::Update(..) => (partial_sums.add((i - row) * width), width),
                             _ => (self.c.add(i * self.stride + strip.start), self.stride),
                         };
-                        let outer = Outer {
-                            a: self.a.add(i * self.a_strides.0 + j * self.a_strides.1),
-                            a_i: self.a_strides.0,
-                            a_j: self.a_strides.1,
-                            b,
-                            b_stride,
-                            j: terms,
-                            c,
-                            c_stride,
-                            add: j > 0,
-                            count,
+                        let (a_i, a_j) = self.a_strides;
+                        let (a, a_i, a_j, a_next) = if packed {
+                            let tile = self.factor().add((i - row) * self.terms + j * tile_rows);
+                            (tile.cast_const(), 1, tile_rows, tile_rows * self.terms)
+                        } else {
+                            (self.a.add(i * a_i + j * a_j), a_i, a_j, tile_rows * a_i)
                         };
+                        let outer =
+                            Outer { a, a_i, a_j, a_next, b, b_stride, j: terms, c, c_stride, add: j > 0, count };
                         tiles(s, tile_rows, strip.vectors, strip.len, &outer);
                         if done {
                             self.finish(s, i, count * tile_rows, strip, c);

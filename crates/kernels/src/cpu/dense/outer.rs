@@ -13,6 +13,8 @@ pub(super) struct Outer {
     pub a: *const f32,
     pub a_i: usize,
     pub a_j: usize,
+    /// From one tile to the next.
+    pub a_next: usize,
     pub b: *const f32,
     pub b_stride: usize,
     /// Terms to add.
@@ -74,7 +76,7 @@ impl<const I: usize, const V: usize, const PARTIAL: bool> Body for Fixed<'_, I, 
     type Out = ();
     #[inline(always)]
     unsafe fn run<S: Simd>(self, s: S) {
-        let Outer { a: mut first, a_i, a_j, b: top, b_stride, j, mut c, c_stride, add, count } = *self.0;
+        let Outer { a: mut first, a_i, a_j, a_next, b: top, b_stride, j, mut c, c_stride, add, count } = *self.0;
         let mask = s.head(if PARTIAL { self.1 } else { S::LANES });
         // SAFETY: all of a, b and c that the tiles cover is valid, by the caller's promise.
         unsafe {
@@ -114,7 +116,7 @@ impl<const I: usize, const V: usize, const PARTIAL: bool> Body for Fixed<'_, I, 
                         }
                     }
                 }
-                first = first.wrapping_add(I * a_i);
+                first = first.wrapping_add(a_next);
                 c = c.wrapping_add(I * c_stride);
             }
         }

@@ -92,10 +92,10 @@ impl Simd for Avx2 {
         select(mask: __m256, yes: __m256, no: __m256) -> __m256 { _mm256_blendv_ps(no, yes, mask) }
         bits(mask: __m256) -> u32 { _mm256_movemask_ps(mask) as u32 }
         first(v: __m256) -> f32 { _mm256_cvtss_f32(v) }
-        largest(v: __m256) -> f32 {{
+        spread_largest(v: __m256) -> __m256 {{
             let v = _mm256_max_ps(v, _mm256_permute2f128_ps::<1>(v, v));
             let v = _mm256_max_ps(v, _mm256_permute_ps::<0x4E>(v));
-            _mm256_cvtss_f32(_mm256_max_ps(v, _mm256_permute_ps::<0xB1>(v)))
+            _mm256_max_ps(v, _mm256_permute_ps::<0xB1>(v))
         }}
         copy_sign(a: __m256, sign: __m256) -> __m256 {{
             let bit = _mm256_set1_ps(-0.0);

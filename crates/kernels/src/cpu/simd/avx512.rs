@@ -119,7 +119,12 @@ impl Simd for Avx512 {
         eq(a: __m512, b: __m512) -> __mmask16 { _mm512_cmp_ps_mask::<_CMP_EQ_OQ>(a, b) }
         select(mask: __mmask16, yes: __m512, no: __m512) -> __m512 { _mm512_mask_blend_ps(mask, no, yes) }
         first(v: __m512) -> f32 { _mm512_cvtss_f32(v) }
-        largest(v: __m512) -> f32 { _mm512_reduce_max_ps(v) }
+        spread_largest(v: __m512) -> __m512 {{
+            let v = _mm512_max_ps(v, _mm512_shuffle_f32x4::<0x4E>(v, v));
+            let v = _mm512_max_ps(v, _mm512_shuffle_f32x4::<0xB1>(v, v));
+            let v = _mm512_max_ps(v, _mm512_permute_ps::<0x4E>(v));
+            _mm512_max_ps(v, _mm512_permute_ps::<0xB1>(v))
+        }}
         copy_sign(a: __m512, sign: __m512) -> __m512 {{
             // 0xCA: where the mask bit is set take the first operand (b), else the second.
             let mask = _mm512_set1_epi32(i32::MAX);

@@ -125,17 +125,29 @@ pub(crate) trait Simd: Copy {
     /// The sum over the lanes.
     #[inline(always)]
     fn sum(self, v: Self::V) -> f32 {
+        self.first(self.spread_sum(v))
+    }
+
+    /// The sum over the lanes, in all of them.
+    #[inline(always)]
+    fn spread_sum(self, v: Self::V) -> Self::V {
         let v = self.fold::<4>(v, v);
         let v = self.fold::<2>(v, v);
         let v = self.fold::<1>(v, v);
-        self.first(if Self::LANES == 16 { self.fold::<8>(v, v) } else { v })
+        if Self::LANES == 16 { self.fold::<8>(v, v) } else { v }
     }
 
     /// Lane 0.
     fn first(self, v: Self::V) -> f32;
 
+    /// The largest lane, in all of them; NaN lanes may or may not show.
+    fn spread_largest(self, v: Self::V) -> Self::V;
+
     /// The largest lane; NaN lanes may or may not show.
-    fn largest(self, v: Self::V) -> f32;
+    #[inline(always)]
+    fn largest(self, v: Self::V) -> f32 {
+        self.first(self.spread_largest(v))
+    }
 
     /// The first seven eighths of the way to the lane sums of eight vectors in a row in memory: with eight lanes, lane l is the sum of
     /// vector l; with sixteen, lanes l and l + 8 are its two halves.

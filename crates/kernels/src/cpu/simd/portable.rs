@@ -155,8 +155,8 @@ impl Simd for Portable {
         v[0]
     }
     #[inline(always)]
-    fn largest(self, v: V) -> f32 {
-        v.into_iter().fold(f32::NEG_INFINITY, f32::max)
+    fn spread_largest(self, v: V) -> V {
+        [v.into_iter().fold(f32::NEG_INFINITY, f32::max); 8]
     }
     #[inline(always)]
     fn fold<const D: usize>(self, a: V, b: V) -> V {
