@@ -10,7 +10,7 @@ mod rank;
 mod train;
 
 pub use init::initial_values;
-pub use rank::{Batch, Rank, StepResult};
+pub use rank::{Batch, Next, Rank, StepResult};
 pub use train::{
     Best, CheckpointEvery, Control, Ended, EpochEvent, Job, Observer, Outcome, Progress, Scores, StepEvent,
     TrainOptions, evaluate, train,

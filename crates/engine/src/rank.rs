@@ -19,6 +19,27 @@ pub struct Batch<'a> {
     pub samples: &'a dyn Samples,
     /// The sample at a row of this batch.
     pub at: &'a dyn Fn(usize) -> usize,
+    /// What an earlier batch announced it by, if one did.
+    pub id: Option<u64>,
+    /// The batch after this one, if it is known: its samples are fetched into the caches while this one is computed on.
+    pub next: Option<Next<'a>>,
+}
+
+/// The batch after a batch.
+pub struct Next<'a> {
+    /// Its phase.
+    pub phase: usize,
+    /// What it will be known by.
+    pub id: u64,
+    /// The sample at a row of it.
+    pub at: &'a dyn Fn(usize) -> usize,
+}
+
+impl<'a> Batch<'a> {
+    /// A batch with nothing known of what follows.
+    pub fn new(samples: &'a dyn Samples, at: &'a dyn Fn(usize) -> usize) -> Self {
+        Self { samples, at, id: None, next: None }
+    }
 }
 
 /// What all ranks know after a step.
@@ -53,6 +74,9 @@ pub struct Rank<D: Device, C: Comm> {
     programs: Vec<Program>,
     pending: Vec<Option<(Ticket, BufferId)>>,
     rows: Vec<usize>,
+    /// The rows of the batch that was announced as the next one, if any.
+    ahead: Vec<usize>,
+    announced: Option<u64>,
     labels: Vec<f32>,
     sequence: u64,
     times: TimeSplit,
@@ -79,6 +103,8 @@ impl<D: Device, C: Comm> Rank<D, C> {
             programs,
             pending: vec![None; slots],
             rows: Vec::with_capacity(rows),
+            ahead: Vec::with_capacity(rows),
+            announced: None,
             labels: Vec::with_capacity(rows),
             sequence: 0,
             times: TimeSplit::default(),
@@ -118,8 +144,14 @@ impl<D: Device, C: Comm> Rank<D, C> {
         let mut split = [Duration::ZERO; 4];
         let mut last = Event(0);
         let mut open = 0usize;
-        self.rows.clear();
-        self.rows.extend(program.rows.clone().map(batch.at));
+        if self.announced.is_some() && self.announced == batch.id {
+            std::mem::swap(&mut self.rows, &mut self.ahead);
+        } else {
+            self.rows.clear();
+            self.rows.extend(program.rows.clone().map(batch.at));
+        }
+        self.announced = None;
+        let mut next = batch.next.as_ref();
         for instruction in &program.instructions {
             let now_doing = match instruction {
                 Instruction::Begin(_) | Instruction::Load { .. } | Instruction::Labels { .. } => Doing::Input,
@@ -152,6 +184,15 @@ impl<D: Device, C: Comm> Rank<D, C> {
                     self.device.load(*buffer, 0, Values::F32(&self.labels));
                 }
                 Instruction::Run(call) | Instruction::Update(call) => {
+                    if let Some(next) = next.take() {
+                        self.ahead.clear();
+                        self.ahead.extend(self.programs[next.phase].rows.clone().map(next.at));
+                        for &sample in &self.ahead {
+                            let features = batch.samples.features(sample);
+                            self.device.prefetch(slice(&features, 0, features.len()));
+                        }
+                        self.announced = Some(next.id);
+                    }
                     last = self.device.submit(call, args);
                     if open > 0 {
                         self.comm.progress()?;

@@ -2,7 +2,7 @@
 //! (loss, counts, wishes) is summed over the ranks first.
 
 use crate::checkpoint::{self, Saver};
-use crate::rank::{Batch, Rank, StepResult};
+use crate::rank::{Batch, Next, Rank, StepResult};
 use paceline_base::kernel::StepArgs;
 use paceline_base::units::GlobalBatch;
 use paceline_base::{Error, Result};
@@ -281,7 +281,15 @@ pub fn train<D: Device, C: Comm>(
             let rate = (options.rate)(progress.step);
             let phase = phase(rank, PhaseKind::Train, samples)?;
             let start = index * options.batch.samples();
-            let batch = Batch { samples: training, at: &|row| order.at(progress.epoch, start + row) };
+            let epoch = progress.epoch;
+            let ahead = start + samples;
+            let at_next = |row| order.at(epoch, ahead + row);
+            let next = match options.batch.at(index + 1, training.len()) {
+                0 => None,
+                n => Some(Next { phase: self::phase(rank, PhaseKind::Train, n)?, id: progress.step + 1, at: &at_next }),
+            };
+            let at = |row| order.at(epoch, start + row);
+            let batch = Batch { samples: training, at: &at, id: Some(progress.step), next };
             let args = StepArgs { seed: options.seed, step: progress.step, rate, scale: 1.0 / samples as f64 };
             let result = rank.step(phase, &batch, &args, control.encode())?;
             let (loss, accuracy) = (result.loss / result.count, result.correct / result.count);
@@ -380,7 +388,8 @@ pub fn evaluate<D: Device, C: Comm>(
     while start < samples.len() {
         let count = options.eval_batch.min(samples.len() - start);
         let phase = phase(rank, PhaseKind::Evaluate, count)?;
-        let batch = Batch { samples, at: &|row| start + row };
+        let at = |row| start + row;
+        let batch = Batch::new(samples, &at);
         let args = StepArgs { seed: options.seed, step: 0, rate: 0.0, scale: 1.0 / count as f64 };
         scores.add(&rank.step(phase, &batch, &args, 0.0)?);
         start += count;

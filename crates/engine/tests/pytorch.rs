@@ -75,7 +75,7 @@ fn run<D: Device>(
         }
         let mut losses = Vec::new();
         for step in 0..steps {
-            let batch = Batch { samples: &data, at: &|row| row };
+            let batch = Batch::new(&data, &|row| row);
             let args = StepArgs { seed: 1, step, rate, scale: 1.0 / count as f64 };
             losses.push(rank.step(0, &batch, &args, 0.0).unwrap().loss / count as f64);
         }
