@@ -2,7 +2,8 @@
 //!
 //!     cargo run --release -p paceline-kernels --example kernel_speed [isa …] [threads=N] [only=text]
 //!
-//! The peak is measured by a loop of multiply-adds on registers. Minima are reported: on a shared machine everything else is noise.
+//! The peak is measured by a loop of multiply-adds on registers. Minima of the wall's clock are reported: on a shared machine everything
+//! else is noise. (A thread's processor time is no way out: on a virtual machine it came out below what the peak allows.)
 
 use paceline_base::kernel::{Arena, BufferId, Call, DenseDims, Kernel, StepArgs, Values};
 use paceline_base::op::{Activation, Loss};
@@ -30,7 +31,10 @@ fn main() {
             }
             let micros = time(isa, threads, &kernel);
             let speed = kernel.flops() / micros / 1e3;
-            println!("{name:42} {micros:10.2} {speed:9.1} {:6.1}%", 100.0 * speed / peak / threads as f64);
+            let share = 100.0 * speed / peak / threads as f64;
+            // More than the peak means that the clock is wrong (or the peak was disturbed): say so, rather than report it.
+            let mark = if share > 101.0 { "  not possible: measure again" } else { "" };
+            println!("{name:42} {micros:10.2} {speed:9.1} {share:6.1}%{mark}");
         }
     }
 }
@@ -59,11 +63,6 @@ fn cases() -> Vec<(String, Kernel)> {
         let hidden = DenseDims { rows, outputs: 128, inputs: 784 };
         dense("mlp", hidden, &[Rule::Sgd, ADAM], false, Some(Activation::Relu));
         dense("mlp", DenseDims { rows, outputs: 10, inputs: 128 }, &[ADAM], true, None);
-    }
-    for (rows, outputs, inputs) in
-        [(4, 6, 784), (8, 6, 784), (16, 6, 784), (32, 6, 784), (4, 12, 784), (4, 128, 784), (4, 6, 256), (2, 10, 784)]
-    {
-        dense("tile", DenseDims { rows, outputs, inputs }, &[], false, None);
     }
     dense("big", DenseDims { rows: 1024, outputs: 1024, inputs: 1024 }, &[ADAM], true, None);
     dense("big", DenseDims { rows: 1000, outputs: 1000, inputs: 1000 }, &[], true, None);
@@ -104,12 +103,12 @@ fn time(isa: Isa, threads: usize, kernel: &Kernel) -> f64 {
     let call = Call { kernel: kernel.clone(), args: (0..lens.len() as u32).map(BufferId).collect() };
     let mut step = StepArgs { seed: 1, step: 0, rate: 1e-6, scale: 0.01 };
     let mut run = |cpu: &mut Cpu, n: usize| {
-        let begin = seconds(threads);
+        let begin = Instant::now();
         for _ in 0..n {
             step.step += 1;
             cpu.submit(&call, &step);
         }
-        (seconds(threads) - begin) * 1e6 / n as f64
+        begin.elapsed().as_secs_f64() * 1e6 / n as f64
     };
     let first = run(&mut cpu, 2);
     let batch = ((60.0 / first) as usize).clamp(1, 1000);
@@ -118,15 +117,6 @@ fn time(isa: Isa, threads: usize, kernel: &Kernel) -> f64 {
         best = best.min(run(&mut cpu, batch));
     }
     best
-}
-
-/// A clock: this thread's processor time if it works alone (others may share the core), else the wall's.
-fn seconds(threads: usize) -> f64 {
-    let clock = if threads == 1 { libc::CLOCK_THREAD_CPUTIME_ID } else { libc::CLOCK_MONOTONIC };
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `now` is a place for one time.
-    unsafe { libc::clock_gettime(clock, &mut now) };
-    now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9
 }
 
 /// Lengths of the buffers that a kernel of this example needs.

@@ -24,8 +24,8 @@ pub struct Tuning {
 pub struct Blocks {
     /// Forward: longest dot product taken in one go; a tile's rows of this length stay in the first-level cache.
     pub dot_length: usize,
-    /// Forward: bytes of samples that stay in the second-level cache while all weights pass by.
-    pub sample_bytes: usize,
+    /// Forward: elements of samples that stay in the second-level cache while all weights pass by.
+    pub sample_elements: usize,
     /// Backward: terms per pass over a strip of columns.
     pub term_block: usize,
     /// Backward: rows of the result that share a strip.
@@ -39,10 +39,11 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// Elements of scratch that a thread needs: a packed panel and the partial sums of a block of rows, 64 columns each, and the
-    /// packed first factor with room for a last vector.
+    /// Elements of scratch that a thread needs. Backward: a packed panel and the partial sums of a block of rows, 64 columns each, and
+    /// the packed first factor with room for a last vector. Forward: packed samples, at least one row.
     pub(crate) fn scratch(&self) -> usize {
-        64 * (self.term_block + self.row_block) + self.factor_elements + 64
+        let backward = 64 * (self.term_block + self.row_block) + self.factor_elements + 64;
+        backward.max(self.sample_elements).max(self.dot_length + 64).next_multiple_of(64)
     }
 }
 
@@ -51,7 +52,7 @@ impl Tuning {
     pub fn heuristic(isa: Isa) -> Self {
         let blocks = Blocks {
             dot_length: 1024,
-            sample_bytes: 384 << 10,
+            sample_elements: 128 << 10,
             term_block: 256,
             row_block: 256,
             pack_rows: 96,
@@ -63,11 +64,11 @@ impl Tuning {
 
     /// What is wrong with imported choices, if anything.
     pub(crate) fn problem(&self) -> Option<String> {
-        let Blocks { dot_length, term_block, row_block, factor_elements, .. } = self.blocks;
+        let Blocks { dot_length, sample_elements, term_block, row_block, factor_elements, .. } = self.blocks;
         if !self.isa.is_available() {
             return Some(format!("this processor has no {}; leave the tuning out to choose anew", self.isa));
         }
-        let sizes = [dot_length, term_block, row_block, factor_elements];
+        let sizes = [dot_length, sample_elements, term_block, row_block, factor_elements];
         if sizes.iter().any(|size| !(1..1 << 22).contains(size)) {
             return Some("the tuning's block sizes must be positive and below four million".into());
         }

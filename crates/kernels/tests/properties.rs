@@ -158,6 +158,52 @@ fn long_dot_products_are_cut_and_still_right() {
     }
 }
 
+/// Shapes that reach packing and blocking: equal to the reference, and the same bits for all threads and blocks.
+#[test]
+fn large_shapes_are_right_and_repeatable() {
+    let rule = Rule::Adam { beta1: 0.9, beta2: 0.999, eps: 1e-8 };
+    for (rows, outputs, inputs) in [(30, 53, 333), (70, 101, 512), (300, 13, 1040)] {
+        let d = DenseDims { rows, outputs, inputs };
+        // 0 x, 1 w, 2 dy, 3 y, 4 dw, 5 dx, 6 w to be moved, 7 and 8 its states
+        let parameters = values(4, outputs * inputs);
+        let buffers = [
+            values(1, rows * inputs),
+            values(2, outputs * inputs),
+            values(3, rows * outputs),
+            vec![5.0; rows * outputs],
+            vec![5.0; outputs * inputs],
+            vec![5.0; rows * inputs],
+            parameters.clone(),
+            parameters.clone(),
+            parameters.iter().map(|x| x.abs()).collect(),
+        ];
+        let calls = [
+            (Kernel::DenseForward { dims: d, bias: false, activation: None }, vec![0, 1, 3]),
+            (Kernel::DenseBackwardWeights { dims: d, bias: false }, vec![2, 0, 4]),
+            (Kernel::DenseBackwardData { dims: d, through: None }, vec![2, 1, 5]),
+            (Kernel::DenseBackwardUpdate { dims: d, bias: false, rule, l2: 0.0 }, vec![2, 0, 6, 7, 8]),
+        ];
+        let expected = run_all(Which::Reference, &calls, &buffers, &STEP);
+        for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
+            let one = run_all(Which::Cpu(isa, 1, false), &calls, &buffers, &STEP);
+            for (i, (got, expected)) in one.iter().zip(&expected).enumerate() {
+                close(
+                    &format!("{isa} {d:?} buffer {i}"),
+                    got,
+                    expected,
+                    Which::Cpu(isa, 1, false).tolerance(inputs.max(rows)),
+                );
+            }
+            for (threads, tiny) in [(1, true), (2, false), (2, true), (3, false), (3, true)] {
+                let many = run_all(Which::Cpu(isa, threads, tiny), &calls, &buffers, &STEP);
+                for (i, (many, one)) in many.iter().zip(&one).enumerate() {
+                    same_bits(&format!("{isa} with {threads} threads, tiny {tiny}, {d:?} buffer {i}"), many, one);
+                }
+            }
+        }
+    }
+}
+
 /// dL/dθ by central differences through a whole little network, against the kernels' own chain.
 #[test]
 fn backward_kernels_are_the_derivatives_of_forward_ones() {

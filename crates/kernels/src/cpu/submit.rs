@@ -107,12 +107,15 @@ impl Cpu {
             rows: (0, rows),
             columns: (0, outputs),
             blocks: self.tuning.blocks,
+            scratch: null_mut(),
         });
+        let (scratch, size) = (Shared(self.scratch.as_ptr()), self.tuning.blocks.scratch());
         let isa = self.isa;
         let by_rows = rows >= 4 * self.pool.threads();
         let units = if by_rows { rows } else { outputs.div_ceil(LINE) };
-        self.divide(self.worth(dims), units, |_, first, end| {
+        self.divide(self.worth(dims), units, |thread, first, end| {
             let mut part = whole.get();
+            part.scratch = scratch.get().wrapping_add(thread * size);
             if by_rows {
                 part.rows = (first, end);
             } else {

@@ -41,7 +41,7 @@ impl Which {
                 let mut tuning = Tuning { parallel_flops: 0, parallel_elements: 0, ..Tuning::heuristic(isa) };
                 if tiny {
                     let blocks = Blocks {
-                        sample_bytes: 4096,
+                        sample_elements: 300,
                         term_block: 5,
                         factor_elements: 200,
                         row_block: 7,

@@ -15,8 +15,10 @@ pub(super) const PARTIAL_SUMS: usize = 16 * 32;
 #[derive(Clone, Copy)]
 pub(super) struct Dot {
     pub x: *const f32,
+    /// Elements from one row of `x` to the next.
+    pub x_stride: usize,
     pub w: *const f32,
-    /// Elements from one row to the next, in both.
+    /// Elements from one row of `w` to the next.
     pub stride: usize,
     /// Elements to multiply.
     pub k: usize,
@@ -79,27 +81,24 @@ impl<const R: usize, const O: usize> Body for Fixed<'_, R, O> {
             let bias = if dot.bias.is_null() { s.zero() } else { s.load_head(dot.bias, mask) };
             for _ in 0..dot.count {
                 products::<S, R, O>(s, &dot);
-                if dot.k % S::LANES != 0 {
-                    s.apart(Remainder { dot: &dot, rows: R, outputs: O });
-                }
                 // The compiler must not see through the memory that lies between loop and reduction: with all of these values live across
                 // both it finds no allocation of registers that keeps the loop free of spills.
                 let sums = std::hint::black_box(dot.sums);
                 reduce::<S, R, O>(s, sums, &dot, mask, bias);
-                dot.x = dot.x.wrapping_add(R * dot.stride);
+                dot.x = dot.x.wrapping_add(R * dot.x_stride);
                 dot.y = dot.y.wrapping_add(R * dot.y_stride);
             }
         }
     }
 }
 
-/// Multiplies the whole vectors of a tile; the lane sums go to `sums`, sample by sample.
+/// Multiplies a tile; the lane sums go to `sums`, sample by sample.
 ///
 /// # Safety
 /// As for `tiles`.
 #[inline(always)]
 unsafe fn products<S: Simd, const R: usize, const O: usize>(s: S, dot: &Dot) {
-    let Dot { x, w, stride, k, sums: to, .. } = *dot;
+    let Dot { x, x_stride, w, stride, k, sums: to, .. } = *dot;
     let mut sums = [[s.zero(); O]; R];
     let full = k / S::LANES * S::LANES;
     // SAFETY: rows of x and w are readable for k elements, and `to` is large enough, by the caller's promise.
@@ -108,7 +107,7 @@ unsafe fn products<S: Simd, const R: usize, const O: usize>(s: S, dot: &Dot) {
         while at < full {
             let mut xs = [s.zero(); R];
             for r in 0..R {
-                xs[r] = s.load(x.add(r * stride + at));
+                xs[r] = s.load(x.add(r * x_stride + at));
             }
             for o in 0..O {
                 let ws = s.load(w.add(o * stride + at));
@@ -118,37 +117,22 @@ unsafe fn products<S: Simd, const R: usize, const O: usize>(s: S, dot: &Dot) {
             }
             at += S::LANES;
         }
+        if full < k {
+            let mask = s.head(k - full);
+            let mut xs = [s.zero(); R];
+            for r in 0..R {
+                xs[r] = s.load_head(x.add(r * x_stride + full), mask);
+            }
+            for o in 0..O {
+                let ws = s.load_head(w.add(o * stride + full), mask);
+                for r in 0..R {
+                    sums[r][o] = s.fma(xs[r], ws, sums[r][o]);
+                }
+            }
+        }
         for r in 0..R {
             for o in 0..O {
                 s.store(to.add((r * O + o) * S::LANES), sums[r][o]);
-            }
-        }
-    }
-}
-
-/// Adds the products of the last, incomplete vectors of a tile.
-struct Remainder<'a> {
-    dot: &'a Dot,
-    rows: usize,
-    outputs: usize,
-}
-
-impl Body for Remainder<'_> {
-    type Out = ();
-    #[inline(always)]
-    unsafe fn run<S: Simd>(self, s: S) {
-        let Dot { x, w, stride, k, sums, .. } = *self.dot;
-        let full = k / S::LANES * S::LANES;
-        let mask = s.head(k - full);
-        // SAFETY: as for the whole vectors; lanes beyond `k` are not touched.
-        unsafe {
-            for r in 0..self.rows {
-                let xs = s.load_head(x.add(r * stride + full), mask);
-                for o in 0..self.outputs {
-                    let ws = s.load_head(w.add(o * stride + full), mask);
-                    let sum = sums.add((r * self.outputs + o) * S::LANES);
-                    s.store(sum, s.fma(xs, ws, s.load(sum)));
-                }
             }
         }
     }

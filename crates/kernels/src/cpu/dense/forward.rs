@@ -28,7 +28,12 @@ pub(crate) struct Forward {
     /// This part's outputs.
     pub columns: (usize, usize),
     pub blocks: Blocks,
+    /// This thread's scratch: `Blocks::scratch()` elements.
+    pub scratch: *mut f32,
 }
+
+/// Samples are packed, if they lie badly, from so many outputs on.
+const PACK_OUTPUTS: usize = 48;
 
 /// On cache lines, so that no vector straddles two.
 #[repr(align(64))]
@@ -43,21 +48,40 @@ impl Body for Forward {
         let (rows_most, outputs_most) =
             if wide <= S::TILES.dot_wide && wide > S::TILES.dot.1 { (2, wide) } else { S::TILES.dot };
         let mut sums = Aligned([0.0; PARTIAL_SUMS]);
-        let row_block = (self.blocks.sample_bytes / (4 * self.inputs.max(1))).max(4 * rows_most);
+        let Blocks { dot_length, sample_elements, .. } = self.blocks;
+        let longest = self.inputs.clamp(1, dot_length);
+        // Packed rows are a cache line longer than they need be, so that they do not all begin in the same set.
+        let packed_stride = longest.next_multiple_of(16) + 16;
+        let row_block = (sample_elements / packed_stride).max(1);
+        let pack = wide >= PACK_OUTPUTS
+            && (self.inputs > dot_length || !self.inputs.is_multiple_of(16) || self.inputs.is_multiple_of(512));
         for (row, rows) in Pieces::new(self.rows.0, self.rows.1, row_block) {
             let mut k = 0;
             loop {
-                let len = (self.inputs - k).min(self.blocks.dot_length);
+                let len = (self.inputs - k).min(dot_length);
                 let last = k + len == self.inputs;
+                // SAFETY: these rows lie within the part.
+                let mut samples = (unsafe { self.x.add(row * self.inputs + k) }, self.inputs);
+                if pack {
+                    for r in 0..rows {
+                        // SAFETY: as above; a block of packed rows fits the scratch.
+                        unsafe {
+                            let to = self.scratch.add(r * packed_stride);
+                            std::ptr::copy_nonoverlapping(samples.0.add(r * self.inputs), to, len);
+                        }
+                    }
+                    samples = (self.scratch.cast_const(), packed_stride);
+                }
                 for (o, outputs) in Pieces::new(self.columns.0, self.columns.1, outputs_most) {
-                    for (r, samples, count) in Pieces::new(row, row + rows, rows_most).runs() {
+                    for (r, tile_rows, count) in Pieces::new(row, row + rows, rows_most).runs() {
                         if count == 0 {
                             continue;
                         }
                         // SAFETY: the tiles lie within the part, and the caller vouches for the part's pointers.
                         unsafe {
                             let dot = Dot {
-                                x: self.x.add(r * self.inputs + k),
+                                x: samples.0.add((r - row) * samples.1),
+                                x_stride: samples.1,
                                 w: self.w.add(o * self.inputs + k),
                                 stride: self.inputs,
                                 k: len,
@@ -68,7 +92,7 @@ impl Body for Forward {
                                 count,
                                 sums: sums.0.as_mut_ptr(),
                             };
-                            tiles(s, samples, outputs, &dot);
+                            tiles(s, tile_rows, outputs, &dot);
                         }
                     }
                 }
