@@ -40,6 +40,10 @@ unsafe impl GlobalAlloc for Counter {
 #[global_allocator]
 static ALLOCATOR: Counter = Counter;
 
+fn same(row: usize) -> usize {
+    row
+}
+
 fn allocations(plan: &Plan, threads: usize) -> usize {
     let layers = presets::mlp(&[32, 16], paceline_base::op::Activation::Relu, 0.2);
     let graph = Graph::build("mlp", &layers, &[6, 6], 10, 0.001).unwrap();
@@ -63,7 +67,7 @@ fn allocations(plan: &Plan, threads: usize) -> usize {
                         if step == 30 && rank.number() == 0 {
                             COUNTING.store(true, Ordering::SeqCst);
                         }
-                        let batch = Batch::new(data, &|row| row);
+                        let batch = Batch::new(data, &same);
                         let args = StepArgs { seed: 1, step, rate: 0.01, scale: 1.0 / count as f64 };
                         rank.step(phase, &batch, &args, 0.0).unwrap();
                     }
@@ -71,7 +75,7 @@ fn allocations(plan: &Plan, threads: usize) -> usize {
                         COUNTING.store(false, Ordering::SeqCst);
                     }
                     // Nobody leaves (and frees, or joins) while rank 0 still counts.
-                    let batch = Batch::new(data, &|row| row);
+                    let batch = Batch::new(data, &same);
                     let args = StepArgs { seed: 1, step: 60, rate: 0.01, scale: 1.0 / 32.0 };
                     rank.step(0, &batch, &args, 0.0).unwrap();
                 })

@@ -1,7 +1,10 @@
 //! A schedule in words, for `paceline train --explain`.
 
+use crate::plan::Plan;
 use crate::schedule::{PhaseKind, Schedule, Size, Task, TaskKind};
+use paceline_base::Result;
 use paceline_base::kernel::{BufferId, Call, Kernel};
+use paceline_base::placement::{Holding, Piece, Placement};
 use paceline_base::text::bytes;
 use paceline_graph::Graph;
 use std::fmt::Write;
@@ -97,4 +100,28 @@ fn kernel_words(node: &str, part: usize, call: &Call) -> String {
         Kernel::Update { .. } => "update".into(),
     };
     format!("{node} part {part}: {text}")
+}
+
+/// Where each operator's output lies: split how, on which ranks, and whether each piece is owned, copied or a summand.
+pub fn placements(graph: &Graph, plan: &Plan, samples: usize) -> Result<String> {
+    let parts = plan.parts(graph, samples)?;
+    let mut out = String::from("where each operator runs, and what its pieces are\n");
+    for (node, parts) in graph.nodes.iter().zip(&parts.of).filter(|(_, p)| !p.is_empty()) {
+        let placement = Placement {
+            pieces: parts.iter().map(|p| Piece { rank: p.rank, region: p.needs.output.clone() }).collect(),
+            partial: parts.iter().any(|p| p.needs.partial),
+        };
+        let pieces: Vec<String> = (0..parts.len())
+            .map(|i| {
+                let holding = match placement.holding(i) {
+                    Holding::Owned => "owned",
+                    Holding::Copied => "copied",
+                    Holding::Partial => "partial",
+                };
+                format!("rank {} {holding} {}", placement.pieces[i].rank, placement.pieces[i].region)
+            })
+            .collect();
+        let _ = writeln!(out, "  {:<12} {}", node.name, pieces.join(", "));
+    }
+    Ok(out)
 }

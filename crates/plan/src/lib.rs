@@ -26,7 +26,7 @@ mod plan_file;
 mod schedule;
 mod simulate;
 
-pub use explain::explain;
+pub use explain::{explain, placements};
 pub use lower::{Batches, lower};
 pub use plan::{OpPlan, Parts, Plan, Store, UpdateMode};
 pub use plan_file::{parse, to_toml};

@@ -7,7 +7,7 @@
 //! [operators.hidden1]          # model parallel: each rank holds half of the outputs
 //! split = { out = 2 }
 //!
-//! [operators.logits]           # input parallel: partial sums, added in rank order
+//! [operators.logits]           # input parallel: partial sums, added in part order
 //! split = { in = 2 }
 //! ranks = [1, 0]               # optional: the rank of each part
 //!

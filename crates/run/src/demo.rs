@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The hybrid plan of the demo: the big layer is split over its outputs, the small one over its inputs.
 const PLAN: &str = "\
 # Model parallel: each rank holds half of the hidden layer's outputs, and half of the last layer's inputs.
-# The last layer's partial sums are added in rank order.
+# The last layer's partial sums are added in part order.
 format = 1
 ranks = 2
 

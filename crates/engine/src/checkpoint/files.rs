@@ -158,11 +158,19 @@ pub(super) fn write(dir: &Path, snapshot: &Snapshot, progress: Progress, identit
     let target = dir.join(format!("step-{}", progress.step));
     let temporary = dir.join(format!(".step-{}.partial", progress.step));
     let result = write_into(&temporary, snapshot, progress, identity).and_then(|()| {
-        if target.exists() {
-            fs::remove_dir_all(&target).map_err(|e| Error::io("replace", &target, &e))?;
+        // An older checkpoint of the same step stays readable (under a name that `list` knows) until the new one is in place.
+        let old = dir.join(format!("step-{}.old", progress.step));
+        let replaces = target.exists();
+        if replaces {
+            let _ = fs::remove_dir_all(&old); // left by a kill; the newer one is whole
+            fs::rename(&target, &old).map_err(|e| Error::io("rename", &target, &e))?;
         }
         fs::rename(&temporary, &target).map_err(|e| Error::io("rename", &temporary, &e))?;
-        sync_dir(dir)
+        sync_dir(dir)?;
+        if replaces {
+            fs::remove_dir_all(&old).map_err(|e| Error::io("remove", &old, &e))?;
+        }
+        Ok(())
     });
     if result.is_err() {
         let _ = fs::remove_dir_all(&temporary); // best effort: the error is what matters
@@ -249,11 +257,13 @@ pub fn list(dir: &Path) -> Result<Vec<(u64, PathBuf)>> {
     let mut found: Vec<(u64, PathBuf)> = entries
         .filter_map(std::result::Result::ok)
         .filter_map(|e| {
-            let step = e.file_name().to_str()?.strip_prefix("step-")?.parse().ok()?;
-            Some((step, e.path()))
+            let name = e.file_name();
+            let step = name.to_str()?.strip_prefix("step-")?;
+            Some((step.strip_suffix(".old").unwrap_or(step).parse().ok()?, e.path()))
         })
         .collect();
-    found.sort_unstable_by(|a, b| b.cmp(a));
+    // Of one step, the one without ".old" comes first.
+    found.sort_unstable_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
     Ok(found)
 }
 

@@ -91,12 +91,14 @@ pub fn run<D: Device>(
                         let (epoch, start) = (step / per_epoch, step % per_epoch * batch);
                         let count = batch.min(data.len() - start);
                         let phase = rank.schedule.phase(PhaseKind::Train, count).unwrap();
-                        let b = Batch::new(data, &|row| order.at(epoch as u64, start + row));
+                        let at = |row| order.at(epoch as u64, start + row);
+                        let b = Batch::new(data, &at);
                         let args = StepArgs { seed: 9, step: step as u64, rate: 0.05, scale: 1.0 / count as f64 };
                         results.push(rank.step(phase, &b, &args, 0.0).unwrap());
                     }
                     let phase = rank.schedule.phase(PhaseKind::Evaluate, data.len()).unwrap();
-                    let b = Batch::new(data, &|row| row);
+                    let at = |row| row;
+                    let b = Batch::new(data, &at);
                     let args = StepArgs { seed: 9, step: 0, rate: 0.0, scale: 1.0 / data.len() as f64 };
                     results.push(rank.step(phase, &b, &args, 0.0).unwrap());
                     let received = rank.comm.counters().received.clone();

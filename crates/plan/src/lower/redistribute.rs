@@ -86,13 +86,15 @@ impl Step<'_> {
         let name = format!("{} {} gradient", graph.nodes[node].name, piece.region);
         let target = self.buffer(piece.rank, name, piece.region.len());
         let held = Held { rank: piece.rank, buffer: target, region: &piece.region };
-        let starts_whole = contributions.first().is_some_and(|c| c.3 == piece.region);
-        if !starts_whole {
+        // What is the first to reach its coordinates is copied, unless it overlaps only in part with an earlier one.
+        let first = |i: usize| contributions[..i].iter().all(|c| c.3.intersect(&contributions[i].3).is_none());
+        let covered: usize = (0..contributions.len()).filter(|&i| first(i)).map(|i| contributions[i].3.len()).sum();
+        if covered < piece.region.len() {
             self.kernel(node, 0, piece.rank, Kernel::Zero { len: piece.region.len() }, vec![target]);
         }
         for (i, (rank, buffer, region, shared)) in contributions.iter().enumerate() {
             let source = Held { rank: *rank, buffer: *buffer, region };
-            self.carry(node, i, &source, shared, &held, i > 0 || !starts_whole);
+            self.carry(node, i, &source, shared, &held, covered < piece.region.len() || !first(i));
         }
         target
     }

@@ -156,9 +156,9 @@ pub fn not_converged(epochs: &[EpochRecord]) -> Option<Verdict> {
         Level::Note,
         "not yet converged",
         format!(
-            "the {which} loss still falls by {:.1} % an epoch, from {} to {} at the end",
+            "the {which} loss still falls by {:.1} % an epoch: {} to {} over the last {span}",
             per_epoch * 100.0,
-            figure(before),
+            figure(from),
             figure(last)
         ),
         "train for more epochs (--resume) before judging the accuracy",

@@ -73,8 +73,8 @@ pub fn input_bound(split: &[TimeSplit]) -> Option<Verdict> {
             Topic::InputBound,
             Level::Warning,
             "input bound",
-            format!("{} % of the time is spent waiting for samples", share(input)),
-            "prepare the data into record shards, cache it, or give the reader more threads; a faster model or more replicas would not help",
+            format!("{} % of the time goes into loading samples", share(input)),
+            "a faster model would not help; more replicas share the loading too",
         )
     })
 }
@@ -124,12 +124,12 @@ fn over(split: &[TimeSplit], part: Part, limit: f64) -> Option<f64> {
     Some(split.iter().copied().sum::<TimeSplit>().fractions().get(part)).filter(|&value| value > limit)
 }
 
-/// What more replicas gained, against the first run of the comparison: a verdict for each run where they gained little.
-/// The number is the row's.
+/// What more replicas gained, against the first run of the same model and data: a verdict for each run where they gained
+/// little. The number is the row's.
 pub fn scaling(comparison: &Comparison) -> Vec<(usize, Verdict)> {
-    let Some(first) = comparison.rows.first() else { return Vec::new() };
     let mut out = Vec::new();
     for (i, row) in comparison.rows.iter().enumerate() {
+        let Some(first) = comparison.rows.iter().find(|r| r.model == row.model && r.data == row.data) else { continue };
         let Some(speed_up) = row.speed_up.filter(|_| row.replicas > first.replicas) else { continue };
         let efficiency = speed_up * first.replicas as f64 / row.replicas as f64;
         let reason = format!(

@@ -101,9 +101,9 @@ schema! {
         /// single (one replica on all threads), one-device (one replica bound to strategy.device) or mirrored (replicas
         /// with equal parameters, each computing a share of every batch). All give the same results, to rounding.
         name: StrategyName = StrategyName::Single, Limit::None;
-        /// How many replicas (mirrored); "auto" is one for each core.
+        /// How many replicas (mirrored); "auto" tries some numbers for a moment and takes the fastest.
         replicas: Auto<usize> = Auto::Auto, Limit::AtLeast(1.0);
-        /// Threads of each replica; "auto" shares the cores out.
+        /// Threads of each replica; "auto" tries some numbers for a moment and takes the fastest.
         threads: Auto<usize> = Auto::Auto, Limit::AtLeast(1.0);
         /// The core to run on (one-device).
         device: CpuCore = CpuCore(0), Limit::None;
@@ -132,7 +132,7 @@ schema! {
 
     /// The run itself.
     [run] Run {
-        /// The name of the run and of its folder; made from the time and the settings if absent.
+        /// The name of the run and of its folder; made from the model, the data and a number if absent.
         name: Option<String> = None, Limit::FolderName;
         /// The folder in which run directories are made.
         dir: PathBuf = "runs".into(), Limit::NotEmpty;

@@ -92,6 +92,11 @@ impl Catalogue {
         if is_right(set, &destination) {
             return Ok(got(None));
         }
+        let system = set.system.filter(|_| self.system && from.is_none() && url.is_none()).map(PathBuf::from);
+        if let Some(folder) = system.filter(|folder| is_right(set, folder)) {
+            // A package of the system has it: nothing to fetch.
+            return Ok(Got { name: set.name.into(), folder, bytes, from: None });
+        }
         let source = match (from, url) {
             (Some(folder), _) => Source::Folder(folder),
             (None, Some(url)) => Source::Web(vec![url]),
