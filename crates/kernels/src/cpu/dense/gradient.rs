@@ -129,7 +129,7 @@ impl Product {
     #[inline(always)]
     unsafe fn strip<S: Simd>(&self, s: S, row: usize, rows: usize, strip: Strip, packed: bool) {
         let Blocks { term_block, .. } = self.blocks;
-        let width = 64; // of a packed panel and of scratch, at least a strip
+        let width = S::TILES.outer.1 * S::LANES; // of a packed panel and of partial sums: a strip, at most 64
         let panel = self.scratch;
         let partial_sums = self.scratch.wrapping_add(term_block * width);
         let pack = rows >= self.blocks.pack_rows && self.terms >= self.blocks.pack_terms && strip.vectors > 0;
@@ -202,7 +202,8 @@ impl Product {
                 }
                 Finish::Update(constants, parameters) => {
                     let parameters = parameters.add(row * self.stride + strip.start);
-                    let (stride, g, g_stride, len) = (self.stride, c.cast_const(), 64, strip.len);
+                    let (stride, g, len) = (self.stride, c.cast_const(), strip.len);
+                    let g_stride = S::TILES.outer.1 * S::LANES;
                     Update { constants, parameters, stride, g, g_stride, rows, len }.run(s);
                 }
             }

@@ -35,7 +35,7 @@ impl Simd for Avx2 {
     type V = __m256;
     type M = __m256;
     const LANES: usize = 8;
-    const TILES: Tiles = Tiles { dot: (3, 4), dot_wide: 0, outer: (4, 3) };
+    const TILES: Tiles = Tiles { dot: (3, 4), dot_wide: 0, outer: (6, 2) };
 
     #[inline(always)]
     unsafe fn apart<B: Body>(self, body: B) -> B::Out {
