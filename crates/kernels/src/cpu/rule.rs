@@ -123,6 +123,10 @@ struct Vectors<S: Simd> {
     root_scale: S::V,
     eps: S::V,
     keep: S::V,
+    /// Decaying means below this are zero.
+    least: S::V,
+    /// Decaying means of squares below this are zero: well under the square of any eps.
+    least_square: S::V,
 }
 
 impl<S: Simd> Vectors<S> {
@@ -139,7 +143,18 @@ impl<S: Simd> Vectors<S> {
             root_scale: s.splat(c.root_scale),
             eps: s.splat(c.eps),
             keep: s.splat(c.keep),
+            least: s.splat(1e-30),
+            least_square: s.splat(1e-37),
         }
+    }
+
+    /// A decaying mean, or zero once it no longer matters. Where the gradient stays zero (a pixel that is always black) it
+    /// would decay into subnormal numbers, on which arithmetic is a hundred times slower: an MLP's epochs grew from 0.26 to
+    /// 0.37 s. NaN stays NaN.
+    #[inline(always)]
+    fn settled(&self, s: S, mean: S::V) -> S::V {
+        let size = s.max(mean, s.sub(s.zero(), mean));
+        s.select(s.lt(size, self.least), s.zero(), mean)
     }
 
     /// Moves N vectors of `w` and their states by the gradients `g`.
@@ -161,11 +176,11 @@ impl<S: Simd> Vectors<S> {
         let w = match kind {
             Kind::Sgd => each!(i => s.sub_mul(self.rate, g[i], w[i])),
             Kind::Momentum => {
-                first = each!(i => s.fma(self.first, first[i], g[i]));
+                first = each!(i => self.settled(s, s.fma(self.first, first[i], g[i])));
                 each!(i => s.sub_mul(self.rate, first[i], w[i]))
             }
             Kind::Nesterov => {
-                first = each!(i => s.fma(self.first, first[i], g[i]));
+                first = each!(i => self.settled(s, s.fma(self.first, first[i], g[i])));
                 each!(i => s.sub_mul(self.rate, s.fma(self.first, first[i], g[i]), w[i]))
             }
             Kind::Adam | Kind::AdamW => {
@@ -173,8 +188,9 @@ impl<S: Simd> Vectors<S> {
                 let old = each!(i => s.mul(self.second, second[i]));
                 let new = each!(i => s.mul(self.second_rest, g[i]));
                 second = each!(i => s.fma(new[i], g[i], old[i]));
+                second = each!(i => s.select(s.lt(second[i], self.least_square), s.zero(), second[i]));
                 let new = each!(i => s.mul(self.first_rest, g[i]));
-                first = each!(i => s.fma(self.first, first[i], new[i]));
+                first = each!(i => self.settled(s, s.fma(self.first, first[i], new[i])));
                 let step = s.over_root(first, second, self.root_scale, self.eps);
                 each!(i => s.sub_mul(self.rate, step[i], w[i]))
             }
