@@ -7,14 +7,19 @@ use paceline::{Live, Started, Watcher, text};
 use std::io::{IsTerminal, Write};
 use std::sync::Mutex;
 
-/// Writes to standard output; a closed pipe (`| head`) is not an error.
+/// Writes a line (or several) to standard output. A reader that went away (`| head`) is no error: a training that it
+/// watched goes on, and a report is still written.
 pub fn print(text: &str) {
     let mut out = std::io::stdout().lock();
     let end = if text.ends_with('\n') { "" } else { "\n" };
-    if write!(out, "{text}{end}").and_then(|()| out.flush()).is_err() {
-        std::process::exit(0);
-    }
+    let _ = write!(out, "{text}{end}").and_then(|()| out.flush());
 }
+
+/// [`print`] with the arguments of `format!`; `println!` would panic when the reader is gone.
+macro_rules! say {
+    ($($words:tt)*) => { $crate::screen::print(&format!($($words)*)) };
+}
+pub(crate) use say;
 
 /// Bold and as wide as the terminal, or plain.
 pub fn style() -> Style {
@@ -51,12 +56,12 @@ impl Watcher for Screen {
         if self.quiet {
             return;
         }
-        println!("{}", started.title);
+        print(&started.title);
         for reason in &started.reasons {
-            println!("  why: {reason}");
+            say!("  why: {reason}");
         }
         for note in &started.notes {
-            println!("  note: {note}");
+            say!("  note: {note}");
         }
         let mut view = self.view();
         view.started = Some(started.clone());
@@ -103,9 +108,9 @@ impl Watcher for Screen {
             text::si(record.examples_per_s)
         );
         if self.terminal {
-            view.bar.suspend(|| println!("{line}"));
+            view.bar.suspend(|| print(&line));
         } else {
-            println!("{line}");
+            print(&line);
         }
     }
 

@@ -9,7 +9,7 @@ use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -72,6 +72,11 @@ struct Shared {
     records: AtomicU64,
     error: Mutex<Option<(Kind, String)>>,
     notes: Mutex<Vec<String>>,
+    /// How often [`StepWriter::flush`] was asked for.
+    asked: AtomicU64,
+    /// How many of these are answered, and whether the thread has ended.
+    answered: Mutex<(u64, bool)>,
+    answer: Condvar,
 }
 
 /// The one writer of a run's `steps.jsonl`. It can be shared by reference between threads.
@@ -119,6 +124,19 @@ impl StepWriter {
         record.attempt = self.attempt;
         if self.queue.send(Item::Epoch(record)).is_err() {
             self.shared.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Waits until all that was handed over before is in the file, where a killed process cannot lose it. Call it before
+    /// a checkpoint: what came before the checkpoint will not be done, and so not be recorded, again.
+    pub fn flush(&self) {
+        let ticket = self.shared.asked.fetch_add(1, Ordering::AcqRel) + 1;
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
+        let mut answered = self.shared.answered.lock().unwrap_or_else(PoisonError::into_inner);
+        while answered.0 < ticket && !answered.1 {
+            answered = self.shared.answer.wait(answered).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -177,13 +195,24 @@ fn keep(shared: &Shared, kind: Kind, message: String) {
     shared.failed.store(true, Ordering::Release);
 }
 
+/// Tells all who wait in [`StepWriter::flush`] that the thread is gone, also when it panics.
+struct Farewell<'a>(&'a Shared);
+
+impl Drop for Farewell<'_> {
+    fn drop(&mut self) {
+        self.0.answered.lock().unwrap_or_else(PoisonError::into_inner).1 = true;
+        self.0.answer.notify_all();
+    }
+}
+
 /// The background thread.
 fn drain(queue: &Receiver<Item>, mut out: BufWriter<Box<dyn Sink>>, path: &std::path::Path, shared: &Shared) {
+    let _farewell = Farewell(shared);
     let mut flushed = Instant::now();
-    let mut dirty = false;
+    let (mut dirty, mut answered) = (false, 0);
     loop {
         // Read before draining, so that all that was pushed before the stop is still written.
-        let stop = shared.stop.load(Ordering::Acquire);
+        let (stop, asked) = (shared.stop.load(Ordering::Acquire), shared.asked.load(Ordering::Acquire));
         let mut result = Ok(());
         while let Ok(item) = queue.try_recv() {
             // After an error the queue is still emptied: an epoch must not wait for ever.
@@ -210,7 +239,7 @@ fn drain(queue: &Receiver<Item>, mut out: BufWriter<Box<dyn Sink>>, path: &std::
                 result = result.and_then(|()| write_line(&mut out, &Line::Note { text }));
                 dirty = true;
             }
-            if stop || (dirty && flushed.elapsed() >= FLUSH) {
+            if stop || (dirty && (asked > answered || flushed.elapsed() >= FLUSH)) {
                 result = result.and_then(|()| out.flush());
                 (flushed, dirty) = (Instant::now(), false);
             }
@@ -221,6 +250,11 @@ fn drain(queue: &Receiver<Item>, mut out: BufWriter<Box<dyn Sink>>, path: &std::
         if let Err(error) = result {
             let error = Error::io("write", path, &error);
             keep(shared, error.kind(), error.message().to_string());
+        }
+        if asked > answered {
+            answered = asked;
+            shared.answered.lock().unwrap_or_else(PoisonError::into_inner).0 = asked;
+            shared.answer.notify_all();
         }
         if stop {
             break;
@@ -290,6 +324,26 @@ mod tests {
         // Nothing blocks afterwards, however much is pushed.
         (0..3 * QUEUE).for_each(|_| writer.push_epoch(EpochRecord::default()));
         assert!(writer.finish().unwrap_err().message().contains("steps.jsonl"));
+    }
+
+    #[test]
+    fn what_is_flushed_is_in_the_file() {
+        let path = std::env::temp_dir().join(format!("paceline-flush-{}", std::process::id()));
+        let writer =
+            StepWriter::start(Box::new(std::fs::File::create(&path).unwrap()), path.clone(), header()).unwrap();
+        for epoch in 1..50 {
+            writer.push_epoch(EpochRecord { epoch, ..EpochRecord::default() });
+            writer.flush();
+            assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count() as u64, 1 + epoch);
+        }
+        writer.finish().unwrap();
+        std::fs::remove_file(path).unwrap();
+        // A failed writer does not hold anybody up.
+        let failing = StepWriter::start(Box::new(Filling(200)), "steps.jsonl".into(), header()).unwrap();
+        (0..9).for_each(|_| failing.push_epoch(EpochRecord::default()));
+        failing.flush();
+        failing.flush();
+        assert!(failing.check().is_err());
     }
 
     #[test]

@@ -17,6 +17,6 @@ mod trial;
 mod watch;
 
 pub use demo::{DemoStep, demo};
-pub use resolve::{Layout, Resolved, RunData, build_graph, open_data, resolve};
+pub use resolve::{Layout, Resolved, RunData, build_graph, open_data, read_text, resolve};
 pub use train::{Finished, Place, request_stop, saved, title, train};
 pub use watch::{Live, Silent, Started, Watcher};

@@ -80,11 +80,21 @@ pub fn build_graph(config: &Config, data: &RunData) -> Result<Graph> {
             Preset::Mlp => ("mlp".into(), presets::mlp(&model.hidden, model.activation, model.dropout)),
         },
     };
-    Graph::build(&name, &layers, data.training.shape(), data.training.classes(), model.l2)
+    let graph = Graph::build(&name, &layers, data.training.shape(), data.training.classes(), model.l2);
+    graph.map_err(|e| match &model.file {
+        Some(path) => e.context(format!("model file {}", path.display())),
+        None => e,
+    })
 }
 
-fn read_text(doing: &str, path: &Path) -> Result<String> {
-    std::fs::read_to_string(path).map_err(|e| Error::io(doing, path, &e))
+/// Reads a file that a person wrote: a configuration, a model or a plan.
+pub fn read_text(doing: &str, path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).map_err(|e| match e.kind() {
+        std::io::ErrorKind::InvalidData => {
+            Error::user(format!("cannot {doing} {}: it is not UTF-8 text; give a TOML file", path.display()))
+        }
+        _ => Error::io(doing, path, &e),
+    })
 }
 
 /// The batch sizes that a run will meet.
@@ -158,7 +168,7 @@ fn layout(
     let cores = trial::cores();
     if let Some(path) = &strategy.plan {
         let plan = paceline_plan::parse(&read_text("read the plan file", path)?, &path.display().to_string())?;
-        plan.check(graph)?;
+        plan.check(graph).map_err(|e| e.context(format!("plan file {}", path.display())))?;
         let threads = strategy.threads.chosen().unwrap_or((cores / plan.ranks).max(1));
         let batch = config.train.batch.resolve(plan.ranks)?;
         reasons.push(format!("{} ranks as the plan {} says, {threads} thread(s) each", plan.ranks, path.display()));

@@ -113,14 +113,15 @@ fn find_checkpoint(dir: &RunDir, identity: &Identity, notes: &mut Vec<String>) -
         let shape =
             |m: &[(String, Vec<usize>)]| m.iter().map(|(n, s)| format!("{n} {s:?}")).collect::<Vec<_>>().join(", ");
         format!("the model: the checkpoint has {}, this run {}", shape(&theirs.model), shape(&identity.model))
+    } else if theirs.seed != identity.seed {
+        // Before the samples: the seed also decides which of them are held out.
+        format!("train.seed: the checkpoint has {}, this run {}", theirs.seed, identity.seed)
     } else if theirs.data != identity.data {
         "the training samples (data.name, data.validation or the files themselves)".into()
     } else if theirs.rule != identity.rule {
         format!("the optimizer: the checkpoint has {:?}, this run {:?}", theirs.rule, identity.rule)
     } else if theirs.batch != identity.batch {
         format!("train.batch: the checkpoint has {}, this run {}", theirs.batch, identity.batch)
-    } else if theirs.seed != identity.seed {
-        format!("train.seed: the checkpoint has {}, this run {}", theirs.seed, identity.seed)
     } else {
         notes.push(format!("going on from {}", found.path.display()));
         return Ok(Some(found));
@@ -294,8 +295,11 @@ impl OneRun<'_> {
             (s.test_accuracy, s.test_loss) = (s.best_val_accuracy, s.best_val_loss);
         }
         s.seconds_total = before + self.begin.elapsed().as_secs_f64();
-        s.examples_per_s =
-            s.epochs.iter().map(|e| e.examples_per_s * e.seconds).sum::<f64>() / s.seconds_train.max(1e-12);
+        // An empty sum of floats is -0.0, which a table would show.
+        if !s.epochs.is_empty() {
+            let examples: f64 = s.epochs.iter().map(|e| e.examples_per_s * e.seconds).sum();
+            s.examples_per_s = examples / s.seconds_train.max(1e-12);
+        }
         s.peak_rss_bytes = machine::peak_rss_bytes();
         let saved = self.dir.write_summary(&s);
         outcome?;

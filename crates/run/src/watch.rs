@@ -222,6 +222,7 @@ impl Observer for RankObserver<'_> {
                 ..EpochRecord::default()
             };
             self.shared.writer.push_epoch(record);
+            self.shared.writer.flush(); // a checkpoint follows, after which this epoch is not done again
             self.shared.watcher.epoch(&record);
             (self.shared.on_epoch)(&record);
         }
@@ -230,6 +231,9 @@ impl Observer for RankObserver<'_> {
     fn checkpoint(&mut self, seconds: f64) {
         self.total.checkpoint += seconds;
         self.flush();
+        if self.rank == 0 {
+            self.shared.writer.flush();
+        }
     }
 
     fn wish(&mut self) -> Control {

@@ -1,7 +1,7 @@
 //! `paceline data list | get | info`
 
 use crate::flags::{Data, DataCommand};
-use crate::screen;
+use crate::screen::{self, say};
 use indicatif::{ProgressBar, ProgressStyle};
 use paceline::data::info::PartInfo;
 use paceline::data::{Catalogue, Info};
@@ -57,12 +57,10 @@ fn get(catalogue: &Catalogue, name: &str, from: Option<&std::path::Path>, url: O
     })?;
     bar.finish_and_clear();
     match got.from {
-        None => println!("{name} is already in {} and its digests are right", got.folder.display()),
-        Some(from) => println!(
-            "{name}: {} from {from} to {}, digests right",
-            paceline::text::bytes(got.bytes),
-            got.folder.display()
-        ),
+        None => say!("{name} is already in {} and its digests are right", got.folder.display()),
+        Some(from) => {
+            say!("{name}: {} from {from} to {}, digests right", paceline::text::bytes(got.bytes), got.folder.display())
+        }
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! `paceline report RUN…`
 
 use crate::flags::Report;
-use crate::screen;
+use crate::screen::{self, say};
 use paceline::{Error, Result, report};
 
 /// Runs the command.
@@ -27,10 +27,10 @@ pub fn run(flags: &Report) -> Result<()> {
     screen::print(&report::comparison_table(&report::compare(&runs), screen::style()));
     for run in &runs {
         for verdict in report::verdicts(run) {
-            println!("{}: {verdict}", run.name);
+            say!("{}: {verdict}", run.name);
         }
     }
     report::write_html(&flags.html, &runs)?;
-    println!("\nreport: {}", flags.html.display());
+    say!("\nreport: {}", flags.html.display());
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! `paceline train`
 
 use crate::flags::Train;
-use crate::screen::{self, Screen};
+use crate::screen::{self, Screen, say};
 use paceline::{Config, Error, Place, Result, config};
 
 /// Runs the command.
@@ -22,17 +22,17 @@ pub fn run(flags: &Train) -> Result<()> {
         let text = serde_json::to_string_pretty(&finished.summary).map_err(|e| Error::internal(e.to_string()))?;
         screen::print(&text);
     } else if !flags.quiet {
-        println!();
+        say!("");
         screen::print(&paceline::report::closing_table(
             &finished.summary,
             finished.checkpoints.as_deref(),
             screen::style(),
         ));
-        println!("run: {}", finished.dir.display());
+        say!("run: {}", finished.dir.display());
         if finished.summary.status == paceline::record::Status::Stopped
             && stop.load(std::sync::atomic::Ordering::Relaxed)
         {
-            println!("stopped on request; go on with: paceline train --resume {}", finished.dir.display());
+            say!("stopped on request; go on with: paceline train --resume {}", finished.dir.display());
         }
     }
     Ok(())
@@ -49,7 +49,7 @@ fn configuration(flags: &Train) -> Result<Config> {
         }
         (Some(dir), None) => paceline::saved(dir)?.0,
         (None, Some(path)) => {
-            let text = std::fs::read_to_string(path).map_err(|e| Error::io("read the configuration", path, &e))?;
+            let text = paceline_run::read_text("read the configuration", path)?;
             Config::from_toml(&text, &path.display().to_string())?
         }
         (None, None) => Config::default(),
@@ -83,15 +83,15 @@ fn describe(flags: &Train, config: &config::Config) -> Result<()> {
         let states = run.schedule.rule.states().len();
         screen::print(&paceline::graph::summary::table(&run.graph, share, states));
         let arena = run.schedule.arenas.iter().map(|a| a.len as u64 * 4).max().unwrap_or(0);
-        println!("planned for this run: {} a rank, on {} rank(s)", paceline::text::bytes(arena), run.layout.plan.ranks);
+        say!("planned for this run: {} a rank, on {} rank(s)", paceline::text::bytes(arena), run.layout.plan.ranks);
     }
     if flags.explain {
         screen::print(&paceline::plan::explain(&run.schedule, &run.graph, 0));
         let prediction = paceline::plan::simulate(&run.schedule, 0, &paceline::plan::Cluster::threads());
         let moved: u64 = prediction.bytes.iter().flatten().sum();
-        println!("{} pass between ranks in a step", paceline::text::bytes(moved));
+        say!("{} pass between ranks in a step", paceline::text::bytes(moved));
         for reason in &run.reasons {
-            println!("why: {reason}");
+            say!("why: {reason}");
         }
     }
     Ok(())
