@@ -1,0 +1,107 @@
+//! kill -9 at random moments, and Ctrl-C: nothing is lost but the steps since the last checkpoint.
+
+use crate::session::{SMALL, Session, done, has};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Practically without an end, so that no machine is too fast; tests end it by `train.max_steps`.
+const ENDLESS: &str = "--set train.epochs=1000000 --set checkpoint.every=25";
+
+fn start(s: &Session, line: &str) -> Child {
+    s.command(line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn wait_for(what: &str, mut true_now: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !true_now() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "{what} did not happen in a minute");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Milliseconds below `limit` that differ from run to run; printed, since chance is part of the test.
+fn random_below(limit: u64) -> u64 {
+    let nanos = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().subsec_nanos();
+    let ms = u64::from(nanos / 1000).wrapping_mul(6_364_136_223_846_793_005) >> 33;
+    println!("killed after {} ms", ms % limit);
+    ms % limit
+}
+
+fn killed_again_and_again(strategy: &str) {
+    let s = Session::new();
+    let settings = format!("{SMALL} {ENDLESS} --set model.dropout=0.1 {strategy}");
+    let newest = || s.checkpoints("killed").last().copied().unwrap_or(0);
+    for kill in 0..12 {
+        let before = newest();
+        let mut child = if kill == 0 {
+            start(&s, &format!("train {settings} --run-dir killed"))
+        } else {
+            start(&s, "train --resume killed")
+        };
+        wait_for("run.toml", || s.path("killed/run.toml").exists());
+        // Every third one may die before it has done anything, the others after some progress.
+        if kill % 3 != 2 {
+            wait_for("a checkpoint", || newest() > before);
+        }
+        std::thread::sleep(Duration::from_millis(random_below(30)));
+        child.kill().unwrap();
+        assert_eq!(child.wait().unwrap().code(), None, "it did not end by itself");
+        assert!(newest() >= before, "checkpoints of earlier attempts are still there");
+        let data = paceline::record::read_run(s.path("killed")).unwrap();
+        let mut seen: Vec<_> = data.steps.iter().map(|r| (r.rank, r.step)).collect();
+        seen.sort_unstable();
+        assert!(seen.windows(2).all(|w| w[0] != w[1]), "a step is there twice");
+    }
+    let end = newest() + 130;
+    s.ok(&format!("train --resume killed --set train.max_steps={end}"));
+    s.ok(&format!("train {settings} --run-dir whole --set train.max_steps={end}"));
+    assert_eq!(s.newest("killed").step, end);
+    assert_eq!(s.newest("killed"), s.newest("whole"));
+    has(&s.ok("report killed whole"), &["killed", "whole"]);
+    let data = paceline::record::read_run(s.path("killed")).unwrap();
+    let epochs: Vec<_> = data.epochs.iter().map(|e| e.epoch).collect();
+    assert!(epochs.iter().copied().eq(1..=end / 12), "every epoch once: {} of {}", epochs.len(), end / 12);
+    assert!(s.checkpoints("killed").len() <= 3, "the newest two and the best");
+}
+
+#[test]
+fn kill_nine_at_random_moments() {
+    killed_again_and_again("--threads 1");
+}
+
+#[test]
+fn kill_nine_at_random_moments_with_two_replicas() {
+    killed_again_and_again("--strategy mirrored --replicas 2 --set strategy.update=sharded");
+}
+
+fn stopped_by(signal: &str) {
+    let s = Session::new();
+    let settings =
+        format!("{SMALL} --set train.epochs=1000000 --set checkpoint.every=1h --strategy mirrored --replicas 2");
+    let child = start(&s, &format!("train {settings} --set strategy.update=sharded --run-dir stopped"));
+    wait_for("the first epoch", || {
+        std::fs::read_to_string(s.path("stopped/steps.jsonl")).is_ok_and(|t| t.lines().count() > 3)
+    });
+    let killed = s.program("kill").args([signal, &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    let output = child.wait_with_output().unwrap();
+    let out = done(signal, &output);
+    has(&out, &["stopped on request; go on with: paceline train --resume stopped"]);
+    has(&String::from_utf8_lossy(&output.stderr), &["stopping after this step, with a checkpoint"]);
+    assert_eq!(s.summary("stopped")["status"], "stopped");
+    let stopped = s.newest("stopped").step;
+    let end = stopped + 50;
+    has(&s.ok(&format!("train --resume stopped --set train.max_steps={end}")), &[&format!("step-{stopped}")]);
+    s.ok(&format!("train {settings} --set strategy.update=sharded --run-dir whole --set train.max_steps={end}"));
+    assert_eq!(s.newest("stopped"), s.newest("whole"));
+}
+
+#[test]
+fn ctrl_c_finishes_the_step_and_writes_a_checkpoint() {
+    stopped_by("-INT");
+}
+
+#[test]
+fn termination_does_the_same() {
+    stopped_by("-TERM");
+}

@@ -1,0 +1,13 @@
+//! End-to-end tests: the program as a person or a script uses it, in folders of their own.
+//!
+//! One room per topic; [`session`] is the shell they all use.
+
+mod accuracy;
+mod bad_files;
+mod bad_input;
+mod damaged;
+mod first_use;
+mod interrupted;
+mod repeatable;
+mod resume;
+mod session;

@@ -1,0 +1,94 @@
+//! A run that was stopped and resumed equals one that was not, bit for bit, wherever it stopped.
+
+use crate::session::{SMALL, Session, has};
+
+const HYBRID: &str = include_str!("../../../../examples/hybrid-plan.toml");
+
+/// Stops a run after each of `stops` steps and resumes it; compares with one that was not stopped. `strategy` is not
+/// repeated: a resume takes what the run had.
+fn check(strategy: &str, stops: &[u64]) {
+    let s = Session::new();
+    s.write("hybrid.toml", HYBRID);
+    let settings = format!("train {SMALL} --set train.epochs=3 --set model.dropout=0.2 {strategy}");
+    s.ok(&format!("{settings} --run-dir whole"));
+    let (first, rest) = stops.split_first().unwrap();
+    s.ok(&format!("{settings} --run-dir parts --set train.max_steps={first}"));
+    for stop in rest.iter().chain([&0]) {
+        has(&s.ok(&format!("train --resume parts --set train.max_steps={stop}")), &["going on from"]);
+    }
+    assert_eq!(s.newest("parts"), s.newest("whole"), "{strategy} stopped at {stops:?}");
+    let (parts, whole) = (s.summary("parts"), s.summary("whole"));
+    assert_eq!(parts["status"], "done");
+    for key in ["best_epoch", "best_val_accuracy", "best_val_loss", "train_loss", "test_accuracy", "test_loss"] {
+        assert_eq!(parts[key], whole[key], "{key}");
+    }
+    assert_eq!(parts["attempt"], stops.len() as u64 + 1);
+    // Every step once, in order, also of the epochs.
+    let data = paceline::record::read_run(s.path("parts")).unwrap();
+    let steps: Vec<_> = data.steps.iter().filter(|r| r.rank == 0).map(|r| (r.step, r.steps)).collect();
+    assert!(steps.windows(2).all(|w| w[0].0 + w[0].1 <= w[1].0), "{steps:?}");
+    assert_eq!(data.epochs.iter().map(|e| e.epoch).collect::<Vec<_>>(), [1, 2, 3]);
+    has(&s.ok("report parts whole"), &["parts", "whole"]);
+}
+
+#[test]
+fn in_mid_epoch_at_its_end_and_after_one_step() {
+    check("--threads 1", &[17]);
+    check("--threads 1", &[12, 24]);
+    check("--threads 1", &[1, 11, 12, 13, 35]);
+}
+
+#[test]
+fn with_every_optimizer() {
+    for name in ["sgd", "momentum", "nesterov", "adamw", "adagrad"] {
+        check(&format!("--set optimizer.name={name}"), &[7, 20]);
+    }
+}
+
+#[test]
+fn mirrored_and_under_a_plan() {
+    check("--strategy mirrored --replicas 2 --set strategy.update=sharded", &[5, 23]);
+    check("--strategy mirrored --replicas 3 --set strategy.update=replicated", &[13]);
+    check("--plan hybrid.toml", &[5, 23]);
+}
+
+#[test]
+fn with_layouts_that_a_trial_chose() {
+    // The choice is saved: the second attempt must not try again and choose otherwise.
+    check("--set strategy.threads=auto --strategy mirrored", &[9]);
+}
+
+#[test]
+fn with_warm_up_and_early_stopping() {
+    check("--set schedule.warmup=1.5 --set train.early_stopping=2", &[6, 19]);
+    check("--set schedule.name=exponential --set schedule.gamma=0.5", &[6, 19]);
+}
+
+#[test]
+fn on_another_number_of_replicas_or_under_a_plan() {
+    let s = Session::new();
+    s.write("hybrid.toml", HYBRID);
+    let settings = format!("train {SMALL} --set train.epochs=3");
+    s.ok(&format!("{settings} --run-dir whole"));
+    s.ok(&format!("{settings} --run-dir parts --set train.max_steps=7"));
+    s.ok("train --resume parts --set train.max_steps=15 --strategy mirrored --replicas 2");
+    s.ok("train --resume parts --set train.max_steps=20 --replicas 3");
+    s.ok("train --resume parts --set train.max_steps=0 --strategy single --replicas 1");
+    assert_eq!(s.newest("parts").step, 36);
+    s.model("whole").near(&s.model("parts"), 1e-4, "other replicas");
+    s.ok(&format!("{settings} --run-dir planned --plan hybrid.toml --set train.max_steps=7"));
+    s.ok("train --resume planned --set train.max_steps=20");
+    assert_eq!(s.newest("planned").step, 20);
+}
+
+#[test]
+fn a_finished_run_has_nothing_left_and_more_epochs_continue_it() {
+    let s = Session::new();
+    s.train("r", "--set train.epochs=1");
+    let before = s.newest("r");
+    s.ok("train --resume r");
+    assert_eq!(s.newest("r"), before);
+    s.ok("train --resume r --set train.epochs=2");
+    s.train("whole", "--set train.epochs=2");
+    assert_eq!(s.newest("r"), s.newest("whole"));
+}
