@@ -20,6 +20,10 @@ use std::time::{Duration, Instant};
 /// How long a worker spins before it sleeps: longer than the gaps between the kernels of a step.
 const SPIN: Duration = Duration::from_micros(50);
 
+/// Looks between two offers of the core to others. When the machine is busy, driver and worker may find themselves on one core: whoever
+/// waits there without offering it waits for itself (a kernel of 5 µs then took 58).
+const PATIENCE: u32 = 64;
+
 type Job<'a> = &'a (dyn Fn(usize) + Sync);
 
 struct Shared {
@@ -92,8 +96,8 @@ impl Pool {
         let mut spins = 0_u32;
         while shared.busy.load(Acquire) != 0 {
             spins += 1;
-            if spins > 20_000 {
-                thread::yield_now(); // more threads than cores: let the others finish
+            if spins.is_multiple_of(PATIENCE) {
+                thread::yield_now();
             } else {
                 std::hint::spin_loop();
             }
@@ -131,7 +135,7 @@ fn work(shared: &Shared, index: usize) {
 fn next_generation(shared: &Shared, index: usize, seen: u64) -> u64 {
     let begin = Instant::now();
     loop {
-        for _ in 0..64 {
+        for _ in 0..PATIENCE {
             let now = shared.generation.load(Acquire);
             if now != seen {
                 return now;
@@ -141,6 +145,7 @@ fn next_generation(shared: &Shared, index: usize, seen: u64) -> u64 {
         if begin.elapsed() > SPIN {
             break;
         }
+        thread::yield_now();
     }
     let sleeping = &shared.sleeping[index];
     sleeping.store(true, SeqCst);
