@@ -15,7 +15,9 @@
 //! schedules, the simulator), [`kernels`] (devices), [`engine`] (executes schedules), [`record`] and [`report`] (run
 //! directories and what is made of them).
 
+pub use paceline_base as base;
 pub use paceline_base::{Error, Kind, Result, text};
+pub use paceline_comm as comm;
 pub use paceline_data as data;
 pub use paceline_engine as engine;
 pub use paceline_graph as graph;

@@ -149,6 +149,7 @@ pub fn resolve(config: &Config, tuning: Option<Tuning>) -> Result<Resolved> {
             Cadence::Time(t) => CheckpointEvery::Seconds(t.as_secs_f64()),
         },
     };
+    config.train.batch = crate::config::Batch::fixed(layout.batch.samples() as u64);
     config.optimizer.rate = Auto::Is(base);
     config.optimizer.eps = Auto::Is(config.optimizer.eps());
     config.strategy.threads = Auto::Is(layout.threads);

@@ -8,7 +8,7 @@ use paceline_base::{Error, Result};
 use paceline_comm::{Comm, Threads, threads};
 use paceline_engine::checkpoint::{self, Checkpoint, Identity, Saver, initialize, restore};
 use paceline_engine::{CheckpointEvery, Ended, Job, Outcome, Progress, Rank, Scores, evaluate, train as train_rank};
-use paceline_kernels::Tuning;
+use paceline_kernels::{Cpu, CpuOptions, Device, Tuning};
 use paceline_plan::{Batches, Plan, lower};
 use paceline_record::{EpochRecord, RunDir, StepWriter, Summary, TimeSplit, machine, read_run};
 use serde::{Deserialize, Serialize};
@@ -57,7 +57,28 @@ pub fn saved(dir: &Path) -> Result<(Config, Tuning)> {
     let fail = |e: String| Error::user(format!("{}: {e}; it was not written by paceline train", path.display()));
     let parsed: RunToml =
         toml::Value::Table(data.config).try_into().map_err(|e: toml::de::Error| fail(e.message().into()))?;
-    Ok((Config::from_table(&parsed.config, &path.display().to_string())?, parsed.tuning))
+    let mut config = Config::from_table(&parsed.config, &path.display().to_string())?;
+    // The run directory has its own copies: the originals may be gone or changed since.
+    for (file, copy) in [(&mut config.model.file, MODEL_COPY), (&mut config.strategy.plan, PLAN_COPY)] {
+        if file.is_some() {
+            *file = Some(run.path().join(copy));
+        }
+    }
+    Ok((config, parsed.tuning))
+}
+
+/// Copies of the files that a configuration names, so that the run directory is complete.
+const MODEL_COPY: &str = "model.toml";
+const PLAN_COPY: &str = "plan.toml";
+
+fn keep_copies(config: &Config, dir: &RunDir) -> Result<()> {
+    for (file, copy) in [(&config.model.file, MODEL_COPY), (&config.strategy.plan, PLAN_COPY)] {
+        if let Some(path) = file {
+            let text = crate::resolve::read_text("read", path)?;
+            paceline_record::atomic::write(&dir.path().join(copy), text.as_bytes())?;
+        }
+    }
+    Ok(())
 }
 
 /// Trains. Ends after the current step, with a checkpoint, when `stop` becomes true.
@@ -88,6 +109,7 @@ pub fn train(config: &Config, place: &Place, watcher: &dyn Watcher, stop: &Atomi
     let progress = start.as_ref().map_or(Progress::default(), |c| c.manifest.progress);
     let resumed = matches!(place, Place::Resume(_));
     let writer = if resumed { dir.resume_steps(progress.step)? } else { dir.begin_steps()? };
+    keep_copies(&resolved.config, &dir)?;
     dir.write_run_toml(&RunToml {
         version: env!("CARGO_PKG_VERSION").into(),
         machine: machine::describe(),
@@ -396,10 +418,9 @@ impl OneRun<'_> {
         let (size, count) = (r.options.eval_batch, test.len());
         let evaluate_sizes = [size.min(count), count % size].into_iter().filter(|&n| n > 0).collect();
         let batches = Batches { train: Vec::new(), evaluate: evaluate_sizes };
-        let layout = crate::resolve::Layout { plan: Plan::data_parallel(1), ..r.layout.clone() };
-        let device = make_device(&layout, Some(&r.tuning), 0)?;
-        let fusions = paceline_kernels::Device::fusions(&device).to_vec();
-        let schedule = Arc::new(lower(&r.graph, &layout.plan, &batches, r.schedule.rule, &fusions)?);
+        let device = Cpu::new(CpuOptions { tuning: Some(r.tuning), ..CpuOptions::default() })?;
+        let plan = Plan::data_parallel(1);
+        let schedule = Arc::new(lower(&r.graph, &plan, &batches, r.schedule.rule, device.fusions())?);
         let comm = threads(1).swap_remove(0);
         let mut rank = Rank::new(device, comm, schedule)?;
         restore(&mut rank, &checkpoint, false)?;

@@ -5,14 +5,14 @@
 
 use crate::config::Config;
 use crate::resolve::{Layout, RunData};
-use paceline_base::kernel::StepArgs;
+use paceline_base::kernel::{Fusion, StepArgs};
 use paceline_base::{Error, Result};
 use paceline_comm::threads;
 use paceline_data::Order;
 use paceline_engine::checkpoint::initialize;
 use paceline_engine::{Batch, Next, Rank};
 use paceline_graph::Graph;
-use paceline_kernels::{Cpu, CpuOptions, Device, Tuning};
+use paceline_kernels::{Cpu, CpuOptions, Device, Tuning, allowed_cores};
 use paceline_plan::{Batches, PhaseKind, Schedule, UpdateMode, lower};
 use std::sync::Arc;
 use std::time::Instant;
@@ -101,9 +101,8 @@ fn seconds_per_sample(
     layout: &Layout,
 ) -> Result<f64> {
     let batches = Batches { train: vec![layout.batch.samples()], evaluate: Vec::new() };
-    let device = |rank: usize| make_device(layout, tuning, rank);
     let rule = config.optimizer.rule();
-    let schedule = Arc::new(lower(graph, &layout.plan, &batches, rule, device(0)?.fusions())?);
+    let schedule = Arc::new(lower(graph, &layout.plan, &batches, rule, &fusions(tuning)?)?);
     let order = Order::new(data.training.len(), config.train.seed);
     std::thread::scope(|scope| {
         let handles: Vec<_> = threads(layout.plan.ranks)
@@ -111,7 +110,10 @@ fn seconds_per_sample(
             .enumerate()
             .map(|(number, comm)| {
                 let (schedule, order) = (schedule.clone(), &order);
-                scope.spawn(move || try_steps(config, graph, data, layout, schedule, order, device(number)?, comm))
+                scope.spawn(move || {
+                    let device = make_device(layout, tuning, number)?;
+                    try_steps(config, graph, data, layout, schedule, order, device, comm)
+                })
             })
             .collect();
         let mut results = handles.into_iter().map(|h| h.join().map_err(|_| Error::internal("a trial panicked"))?);
@@ -164,12 +166,23 @@ fn try_steps(
     }
 }
 
-/// The device of one rank.
+/// What the device takes as one.
+pub fn fusions(tuning: Option<&Tuning>) -> Result<Vec<Fusion>> {
+    Ok(Cpu::new(CpuOptions { tuning: tuning.copied(), ..CpuOptions::default() })?.fusions().to_vec())
+}
+
+/// The device of one rank. It may bind the calling thread to cores: only the rank's own thread calls this.
 pub fn make_device(layout: &Layout, tuning: Option<&Tuning>, rank: usize) -> Result<Cpu> {
     debug_assert!(rank < layout.plan.ranks);
+    // Ranks that together take the whole machine are bound, each to its own cores: left alone, the system sometimes puts
+    // two that wait for each other on one core. With fewer, or more, they are not: another run may have those cores.
+    let mine = rank * layout.threads..(rank + 1) * layout.threads;
+    let allowed = allowed_cores();
+    let whole_machine = layout.plan.ranks > 1 && layout.plan.ranks * layout.threads == allowed.len();
+    let own = whole_machine.then(|| allowed[mine].to_vec());
     Cpu::new(CpuOptions {
         threads: layout.threads,
-        cores: layout.core.map(|c| vec![c]),
+        cores: layout.core.map(|c| vec![c]).or(own),
         tuning: tuning.copied(),
         ..CpuOptions::default()
     })

@@ -3,6 +3,19 @@
 use crate::flags::Report;
 use crate::screen::{self, say};
 use paceline::{Error, Result, report};
+use std::path::{Path, PathBuf};
+
+/// The run directories directly in a folder that is none itself, such as `runs` or `runs/demo`, by name.
+fn runs_below(folder: &Path) -> Vec<PathBuf> {
+    let is_run = |path: &Path| path.join("run.toml").is_file();
+    if is_run(folder) {
+        return Vec::new();
+    }
+    let entries = std::fs::read_dir(folder).into_iter().flatten().filter_map(std::result::Result::ok);
+    let mut found: Vec<PathBuf> = entries.map(|e| e.path()).filter(|p| is_run(p)).collect();
+    found.sort();
+    found
+}
 
 /// Runs the command.
 pub fn run(flags: &Report) -> Result<()> {
@@ -13,7 +26,13 @@ pub fn run(flags: &Report) -> Result<()> {
             tracing::info!("{} is not a run directory: left out", path.display());
             continue;
         }
-        runs.push(paceline::record::read_run(path)?);
+        let below = runs_below(path);
+        if below.is_empty() {
+            runs.push(paceline::record::read_run(path)?);
+        }
+        for path in below {
+            runs.push(paceline::record::read_run(path)?);
+        }
     }
     if runs.is_empty() {
         return Err(Error::user("none of these is a run directory; give folders such as runs/mlp-fashion-sample-1"));

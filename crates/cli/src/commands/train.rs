@@ -60,6 +60,9 @@ fn configuration(flags: &Train) -> Result<Config> {
         })?;
         config.set(key, value)?;
     }
+    if flags.resume.is_some() && flags.plan.is_none() && (flags.strategy.is_some() || flags.replicas.is_some()) {
+        config.set("strategy.plan", "")?; // a run under a plan goes on without it
+    }
     let plan = flags.plan.as_ref().map(|p| p.display().to_string());
     for (flag, key, value) in [
         ("--strategy", "strategy.name", &flags.strategy),
@@ -86,6 +89,8 @@ fn describe(flags: &Train, config: &config::Config) -> Result<()> {
         say!("planned for this run: {} a rank, on {} rank(s)", paceline::text::bytes(arena), run.layout.plan.ranks);
     }
     if flags.explain {
+        let samples = run.schedule.phases[0].samples;
+        screen::print(&paceline::plan::placements(&run.graph, &run.layout.plan, samples)?);
         screen::print(&paceline::plan::explain(&run.schedule, &run.graph, 0));
         let prediction = paceline::plan::simulate(&run.schedule, 0, &paceline::plan::Cluster::threads());
         let moved: u64 = prediction.bytes.iter().flatten().sum();

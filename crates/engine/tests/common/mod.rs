@@ -133,7 +133,7 @@ pub fn distance(a: &Snapshot, b: &Snapshot) -> (f64, String) {
         let (x, y, name) = (values(&x.data), values(&y.data), &x.name);
         let norm = |v: &mut dyn Iterator<Item = f64>| v.map(|e| e * e).sum::<f64>().sqrt();
         let d = norm(&mut x.iter().zip(&y).map(|(a, b)| a - b)) / (norm(&mut y.iter().copied()) + 1e-3);
-        if !(d <= worst.0) {
+        if d > worst.0 || d.is_nan() {
             worst = (d, name.clone());
         }
     }

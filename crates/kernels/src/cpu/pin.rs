@@ -14,9 +14,9 @@ pub(crate) fn check(cores: &[usize]) -> Result<()> {
     }
 }
 
-/// The cores that this thread may run on.
+/// The cores that the calling thread may run on; empty where the system does not say.
 #[cfg(target_os = "linux")]
-fn allowed() -> Vec<usize> {
+pub fn allowed() -> Vec<usize> {
     // SAFETY: a cpu set is plain bits; the call fills at most its size, and `CPU_ISSET` is given indices below that.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
@@ -27,8 +27,9 @@ fn allowed() -> Vec<usize> {
     }
 }
 
+/// The cores that the calling thread may run on; empty where the system does not say.
 #[cfg(not(target_os = "linux"))]
-fn allowed() -> Vec<usize> {
+pub fn allowed() -> Vec<usize> {
     Vec::new()
 }
 
