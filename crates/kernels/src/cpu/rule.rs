@@ -28,7 +28,12 @@ pub(crate) struct Constants {
     eps: f32,
     /// 1 − r·decay
     keep: f32,
+    /// Whether small state becomes zero at this step.
+    settling: bool,
 }
+
+/// State is settled at every so many steps: in between, what is above the limit cannot decay to a subnormal number.
+const SETTLE_EVERY: u64 = 16;
 
 /// The rules without their constants.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -68,6 +73,7 @@ impl Constants {
             root_scale: 1.0,
             eps: 0.0,
             keep: 1.0,
+            settling: args.step.is_multiple_of(SETTLE_EVERY),
         };
         match *rule {
             Rule::Sgd => {}
@@ -123,6 +129,8 @@ struct Vectors<S: Simd> {
     root_scale: S::V,
     eps: S::V,
     keep: S::V,
+    /// Whether this is a step at which small means become zero.
+    settling: bool,
     /// Decaying means below this are zero.
     least: S::V,
     /// Decaying means of squares below this are zero: well under the square of any eps.
@@ -143,6 +151,7 @@ impl<S: Simd> Vectors<S> {
             root_scale: s.splat(c.root_scale),
             eps: s.splat(c.eps),
             keep: s.splat(c.keep),
+            settling: c.settling,
             least: s.splat(1e-30),
             least_square: s.splat(1e-37),
         }
@@ -153,6 +162,9 @@ impl<S: Simd> Vectors<S> {
     /// 0.37 s. NaN stays NaN.
     #[inline(always)]
     fn settled(&self, s: S, mean: S::V) -> S::V {
+        if !self.settling {
+            return mean;
+        }
         let size = s.max(mean, s.sub(s.zero(), mean));
         s.select(s.lt(size, self.least), s.zero(), mean)
     }
@@ -188,7 +200,9 @@ impl<S: Simd> Vectors<S> {
                 let old = each!(i => s.mul(self.second, second[i]));
                 let new = each!(i => s.mul(self.second_rest, g[i]));
                 second = each!(i => s.fma(new[i], g[i], old[i]));
-                second = each!(i => s.select(s.lt(second[i], self.least_square), s.zero(), second[i]));
+                if self.settling {
+                    second = each!(i => s.select(s.lt(second[i], self.least_square), s.zero(), second[i]));
+                }
                 let new = each!(i => s.mul(self.first_rest, g[i]));
                 first = each!(i => self.settled(s, s.fma(self.first, first[i], new[i])));
                 let step = s.over_root(first, second, self.root_scale, self.eps);
