@@ -34,8 +34,8 @@ fn remove(path: PathBuf) {
 
 #[test]
 fn a_damaged_newest_checkpoint_falls_back_to_the_one_before() {
-    let damages: [(&str, fn(PathBuf)); 3] = [("flip", flip), ("truncate", truncate), ("remove", remove)];
-    for (name, damage) in damages {
+    type Damage = fn(PathBuf);
+    for (name, damage) in [("flip", flip as Damage), ("truncate", truncate), ("remove", remove)] {
         for file in ["model.safetensors", "optimizer.safetensors", "manifest.toml"] {
             if (name, file) == ("flip", "manifest.toml") {
                 continue; // its last byte is a line's end: nothing depends on it
