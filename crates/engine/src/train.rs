@@ -261,6 +261,7 @@ pub fn train<D: Device, C: Comm>(
     while progress.epoch < options.epochs {
         let begin = Instant::now();
         let (before, mut paused) = (progress.seconds, 0.0);
+        let mut due = false;
         while progress.step_in_epoch < steps_per_epoch {
             if options.max_steps > 0 && progress.step >= options.max_steps {
                 progress.seconds = before + begin.elapsed().as_secs_f64() - paused;
@@ -294,10 +295,12 @@ pub fn train<D: Device, C: Comm>(
             let result = rank.step(phase, &batch, &args, control.encode())?;
             let (loss, accuracy) = (result.loss / result.count, result.correct / result.count);
             if !loss.is_finite() {
+                let kept = if saved_at > 0 { "; the last good checkpoint is kept" } else { "" };
                 return Err(Error::failure(format!(
-                    "the loss is {loss} at step {} (epoch {}); the last good checkpoint is kept; lower optimizer.rate ({rate}), add schedule.warmup, or look at the data",
+                    "the loss is {loss} at step {} (epoch {}){kept}; lower optimizer.rate ({}), add schedule.warmup, or look at the data",
                     progress.step,
-                    progress.epoch + 1
+                    progress.epoch + 1,
+                    if (1e-4..1e4).contains(&rate) { rate.to_string() } else { format!("{rate:e}") }
                 )));
             }
             progress.scores.add(&result);
@@ -314,7 +317,7 @@ pub fn train<D: Device, C: Comm>(
             progress.step += 1;
             progress.step_in_epoch += 1;
             let agreed = Control::decode(result.control);
-            let due = match options.checkpoint {
+            due = match options.checkpoint {
                 CheckpointEvery::Steps(n) => progress.step.is_multiple_of(n),
                 _ => agreed.checkpoint,
             };
@@ -365,7 +368,7 @@ pub fn train<D: Device, C: Comm>(
         let early = options.patience > 0 && progress.since_lowest >= options.patience;
         let last = early || progress.epoch == options.epochs;
         if options.checkpoint != CheckpointEvery::Never
-            && (best || last || options.checkpoint == CheckpointEvery::Epoch)
+            && (best || last || due || options.checkpoint == CheckpointEvery::Epoch)
         {
             save(rank, &progress, best, observer)?;
             (last_checkpoint, saved_at) = (Instant::now(), progress.step);

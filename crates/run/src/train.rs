@@ -145,6 +145,7 @@ fn find_checkpoint(dir: &RunDir, identity: &Identity, notes: &mut Vec<String>) -
     } else if theirs.batch != identity.batch {
         format!("train.batch: the checkpoint has {}, this run {}", theirs.batch, identity.batch)
     } else {
+        checkpoint::set_aside_newer(&dir.checkpoints(), found.manifest.progress.step)?;
         notes.push(format!("going on from {}", found.path.display()));
         return Ok(Some(found));
     };

@@ -267,6 +267,32 @@ pub fn list(dir: &Path) -> Result<Vec<(u64, PathBuf)>> {
     Ok(found)
 }
 
+/// Removes what killed attempts left half-written. Only the one writer of a folder may call it.
+pub(super) fn sweep(dir: &Path) -> Result<()> {
+    let entries = fs::read_dir(dir).map_err(|e| Error::io("read", dir, &e))?;
+    for path in entries.filter_map(std::result::Result::ok).map(|e| e.path()) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name.starts_with(".step-") && name.ends_with(".partial") {
+            fs::remove_dir_all(&path).map_err(|e| Error::io("remove", &path, &e))?;
+        }
+    }
+    Ok(())
+}
+
+/// Puts checkpoints newer than `step` out of the way, under `damaged-…`: a resume found them damaged, and they must not count
+/// among the newest that are kept.
+pub fn set_aside_newer(dir: &Path, step: u64) -> Result<()> {
+    for (_, path) in list(dir)?.into_iter().filter(|(s, _)| *s > step) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let aside = dir.join(format!("damaged-{name}"));
+        if aside.exists() {
+            fs::remove_dir_all(&aside).map_err(|e| Error::io("remove", &aside, &e))?;
+        }
+        fs::rename(&path, &aside).map_err(|e| Error::io("rename", &path, &e))?;
+    }
+    Ok(())
+}
+
 /// Reads one checkpoint and checks every digest.
 pub fn load(path: &Path) -> Result<Checkpoint> {
     let manifest_path = path.join(MANIFEST);

@@ -13,7 +13,7 @@ mod gather;
 mod restore;
 mod saver;
 
-pub use files::{Checkpoint, Identity, Manifest, Tensor, TensorData, latest, list, load};
+pub use files::{Checkpoint, Identity, Manifest, Tensor, TensorData, latest, list, load, set_aside_newer};
 pub use gather::{Snapshot, gather, save};
 pub use restore::{initialize, restore};
 pub use saver::{Saver, Written};

@@ -57,6 +57,7 @@ impl Saver {
     /// A saver into `dir` that keeps the newest `keep` and the best.
     pub fn new(dir: PathBuf, keep: usize, identity: Identity) -> Result<Self> {
         fs::create_dir_all(&dir).map_err(|e| Error::io("create", &dir, &e))?;
+        files::sweep(&dir)?;
         let shared = Arc::new(Shared { waiting: Mutex::default(), bell: Condvar::new() });
         let theirs = shared.clone();
         let thread = std::thread::Builder::new()
