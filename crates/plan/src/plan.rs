@@ -40,9 +40,10 @@ pub struct Store {
 }
 
 impl Default for Store {
-    /// 64 Ki elements: small enough that the first bucket leaves while the backward pass still runs.
+    /// 256 Ki elements, 1 MB: on threads a bucket costs two handshakes, which smaller ones do not earn back. Larger models
+    /// still send their first buckets while the backward pass runs.
     fn default() -> Self {
-        Self { update: UpdateMode::Sharded, bucket: 1 << 16 }
+        Self { update: UpdateMode::Sharded, bucket: 1 << 18 }
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! A message: the sender posts; the receiver copies out of the sender's buffer and says so; both are complete.
 //!
-//! A collective among `p` members, where member `i` alone touches chunk `i` of *any* buffer, so that there is nothing
-//! to lock:
+//! A collective among `p` members, where member `i` alone touches chunk `i` of *any* buffer (in an all-gather: writes its own
+//! buffer alone, and never its own chunk), so that there is nothing to lock:
 //!
 //! 1. Each member posts its buffer. One with an empty chunk is finished with that (but member 0 always looks at the
 //!    posts).
@@ -21,7 +21,6 @@ use paceline_base::Result;
 use paceline_base::units::DType;
 use paceline_kernels::Staging;
 use std::fmt;
-use std::ops::Range;
 use std::sync::Arc;
 
 /// A group as one member sees it.
@@ -139,7 +138,9 @@ impl Op {
         // SAFETY: a member owns its slots.
         if self.stage == Stage::Queued && unsafe { mine.is_free(n, RING) } {
             let data = self.loan();
-            let nothing_to_do = me > 0 && chunk(data.len(), ranks.len(), me).is_empty();
+            // In an all-gather it is the others' chunks that a member copies.
+            let idle = what != Collective::AllGather && chunk(data.len(), ranks.len(), me).is_empty();
+            let nothing_to_do = me > 0 && idle;
             let post = Post::new(&data, self.seq, Some(what));
             // SAFETY: the slot is ours and free.
             unsafe { mine.post(n, post, data, nothing_to_do) };
@@ -177,17 +178,19 @@ impl Op {
                 return Err(hub.mismatch(ranks[me], &format!("{what} among ranks {ranks:?}: {difference}")));
             }
         }
-        let range = chunk(mine.bytes / mine.dtype.size(), ranks.len(), me);
-        if !range.is_empty() && ranks.len() > 1 {
+        let len = mine.bytes / mine.dtype.size();
+        let range = chunk(len, ranks.len(), me);
+        let idle = if what == Collective::AllGather { len == range.len() } else { range.is_empty() };
+        if !idle && ranks.len() > 1 {
             let data = |m: usize| post(m).data.as_ptr();
             let bytes = range.len() * ranks.len() * mine.dtype.size();
             // SAFETY: the members' loans are exclusive of one another, aligned for their type, and of equal size as
-            // was checked; they lie in the slots until all are finished. Chunks do not overlap, and only this member
-            // touches this chunk.
+            // was checked; they lie in the slots until all are finished. Chunks do not overlap; only this member writes this
+            // chunk of any buffer, and in an all-gather only the owner of a buffer writes to it, outside its own chunk.
             meter.moving(bytes, || unsafe {
                 match mine.dtype {
-                    DType::F32 => apply(what, ranks.len(), me, |m| data(m).cast::<f32>(), range),
-                    DType::F64 => apply(what, ranks.len(), me, |m| data(m).cast::<f64>(), range),
+                    DType::F32 => apply(what, ranks.len(), me, |m| data(m).cast::<f32>(), len),
+                    DType::F64 => apply(what, ranks.len(), me, |m| data(m).cast::<f64>(), len),
                 }
             });
         }
@@ -231,19 +234,14 @@ impl Op {
 
 /// # Safety
 /// As for [`sum::everywhere`].
-unsafe fn apply<T: Element>(
-    what: Collective,
-    members: usize,
-    me: usize,
-    buffer: impl Fn(usize) -> *mut T,
-    range: Range<usize>,
-) {
+unsafe fn apply<T: Element>(what: Collective, members: usize, me: usize, buffer: impl Fn(usize) -> *mut T, len: usize) {
+    let range = chunk(len, members, me);
     // SAFETY: the caller's promise.
     unsafe {
         match what {
             Collective::AllReduce => sum::everywhere(members, buffer, range),
             Collective::ReduceScatter => sum::into_mine(members, me, buffer, range),
-            Collective::AllGather => sum::hand_out(members, me, buffer, range),
+            Collective::AllGather => sum::take_in(members, me, buffer, |m| chunk(len, members, m)),
         }
     }
 }

@@ -42,6 +42,12 @@ pub(super) unsafe fn into_mine<T: Element>(
     buffer: impl Fn(usize) -> *mut T,
     range: Range<usize>,
 ) {
+    if members == 2 {
+        // Of two summands the order does not matter, so that mine can take the other's in place.
+        // SAFETY: distinct buffers, and `range` is ours alone.
+        let (mine, other) = unsafe { (part_mut(buffer(me), &range), part(buffer(1 - me), &range)) };
+        return vector::add(mine, other);
+    }
     for block in blocks(range) {
         let mut space = [T::default(); BLOCK];
         // SAFETY: as promised by the caller; the borrows end before the write below.
@@ -51,21 +57,23 @@ pub(super) unsafe fn into_mine<T: Element>(
     }
 }
 
-/// Copies `range` of the buffer of `me` into all others.
+/// Copies every other member's chunk out of its buffer into that of `me`.
+///
+/// Each takes in, instead of handing out: a cache line then crosses once, to where it will be read, and not twice.
 ///
 /// # Safety
-/// As for [`everywhere`].
-pub(super) unsafe fn hand_out<T: Element>(
+/// `buffer(0..members)` are distinct buffers, valid and aligned for all chunks; nobody writes to chunk `m` of buffer `m`, and nobody else
+/// touches the other chunks of buffer `me` meanwhile.
+pub(super) unsafe fn take_in<T: Element>(
     members: usize,
     me: usize,
     buffer: impl Fn(usize) -> *mut T,
-    range: Range<usize>,
+    chunk: impl Fn(usize) -> Range<usize>,
 ) {
-    // SAFETY: valid, and nobody else touches `range`.
-    let mine = unsafe { part(buffer(me), &range) };
     for m in (0..members).filter(|&m| m != me) {
-        // SAFETY: another buffer than mine, in which `range` is ours alone.
-        unsafe { part_mut(buffer(m), &range) }.copy_from_slice(mine);
+        let range = chunk(m);
+        // SAFETY: distinct buffers; the source is only read, and the target is ours alone.
+        unsafe { part_mut(buffer(me), &range).copy_from_slice(part(buffer(m), &range)) };
     }
 }
 

@@ -113,7 +113,7 @@ schema! {
         /// (sharded). The same with one replica.
         update: Auto<UpdateMode> = Auto::Auto, Limit::None;
         /// Gradients travel in buckets of about so many elements.
-        bucket: usize = 65_536, Limit::AtLeast(1.0);
+        bucket: usize = 262_144, Limit::AtLeast(1.0);
     }
 
     /// What is saved to go on from.
