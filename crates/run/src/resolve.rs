@@ -62,6 +62,7 @@ pub fn open_data(config: &Config) -> Result<RunData> {
     let set = Catalogue::from_env().open(&config.data.name, &Options { seed: config.train.seed })?;
     let parts = config.data.validation.apply(&set, config.train.seed)?;
     let validates_on_test = config.data.validation == Split::Test;
+    tracing::info!("data: {}", set.origin);
     Ok(RunData { training: parts.train, validation: parts.validation, validates_on_test, set })
 }
 
@@ -126,6 +127,11 @@ pub fn resolve(config: &Config, tuning: Option<Tuning>) -> Result<Resolved> {
     let batches = batches(layout.batch, config.train.eval_batch, &data);
     let rule = config.optimizer.rule();
     let schedule = Arc::new(lower(&graph, &layout.plan, &batches, rule, paceline_kernels::Device::fusions(&cpu))?);
+    let arena = schedule.arenas.iter().map(|a| a.len).max().unwrap_or(0);
+    tracing::info!("kernels: {}; {arena} elements of device memory a rank", paceline_kernels::Device::describe(&cpu));
+    for (i, phase) in schedule.phases.iter().enumerate() {
+        tracing::debug!("phase {i}: {:?} of {} samples, {} tasks", phase.kind, phase.samples, phase.tasks.len());
+    }
     let steps_per_epoch = layout.batch.steps_per_epoch(data.training.len()) as u64;
     let mut total = steps_per_epoch * config.train.epochs;
     if config.train.max_steps > 0 {
@@ -192,23 +198,23 @@ fn layout(
         (_, Auto::Is(n)) => vec![n],
         (_, Auto::Auto) => trial::powers(cores),
     };
-    let both_given = replicas.len() == 1 && threads.len() == 1;
     let updates = match strategy.update {
         Auto::Is(mode) => vec![mode],
         Auto::Auto => vec![UpdateMode::Sharded, UpdateMode::Replicated],
     };
     let mut candidates = Vec::new();
     for &r in &replicas {
-        for &t in threads.iter().filter(|&&t| both_given || r * t <= cores || (r == replicas[0] && t == 1)) {
+        for &t in threads.iter().filter(|&&t| r * t <= cores || (r, t) == (replicas[0], threads[0])) {
             for &update in if r == 1 { &updates[..1] } else { &updates[..] } {
                 let mut plan = Plan::data_parallel(r);
                 plan.store = paceline_plan::Store { update, bucket: strategy.bucket };
                 let batch = config.train.batch.resolve(r)?;
-                if batch.samples() > data.training.len() && candidates.is_empty() {
-                    // Said with the right words by the caller.
-                    return Ok(Layout { plan, threads: t, core, batch });
+                let layout = Layout { plan, threads: t, core, batch };
+                if batch.samples() <= data.training.len() {
+                    candidates.push(layout);
+                } else if candidates.is_empty() {
+                    return Ok(layout); // too large a batch: the caller says so
                 }
-                candidates.push(Layout { plan, threads: t, core, batch });
             }
         }
     }

@@ -108,7 +108,6 @@ pub fn train(config: &Config, place: &Place, watcher: &dyn Watcher, stop: &Atomi
     };
     let progress = start.as_ref().map_or(Progress::default(), |c| c.manifest.progress);
     let resumed = matches!(place, Place::Resume(_));
-    let writer = if resumed { dir.resume_steps(progress.step)? } else { dir.begin_steps()? };
     keep_copies(&resolved.config, &dir)?;
     dir.write_run_toml(&RunToml {
         version: env!("CARGO_PKG_VERSION").into(),
@@ -117,6 +116,9 @@ pub fn train(config: &Config, place: &Place, watcher: &dyn Watcher, stop: &Atomi
         plan: paceline_plan::to_toml(&resolved.layout.plan)?,
         config: resolved.config.to_table(),
     })?;
+    tracing::info!("run directory {}, from step {}", dir.path().display(), progress.step);
+    // Last, so that a run killed before this point is either an empty folder or one that can be resumed.
+    let writer = if resumed { dir.resume_steps(progress.step)? } else { dir.begin_steps()? };
     let summary = first_summary(&resolved, &dir, &writer, resumed, progress)?;
     let run =
         OneRun { resolved: &resolved, dir: &dir, identity, start: start.as_ref(), progress, watcher, stop, begin };

@@ -1,4 +1,4 @@
-//! Deciding by trying: a few milliseconds of real steps for each candidate, in turns, the best of each kept.
+//! Deciding by trying: a few milliseconds of real steps for each candidate, in turns, the median of each compared.
 //!
 //! The reports found that more cores made training *slower*. What is tried cannot be slower than one core, because one
 //! core is among the candidates and wins ties.
@@ -17,8 +17,9 @@ use paceline_plan::{Batches, PhaseKind, Schedule, UpdateMode, lower};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Rounds over all candidates; the machine may be busy in one of them.
-const ROUNDS: usize = 4;
+/// Rounds over all candidates; the machine may be busy in some of them. The median is taken and not the best: a layout on all cores that is
+/// fast only while nobody else runs is not the fast one.
+const ROUNDS: usize = 5;
 /// Seconds of each trial.
 const BUDGET: f64 = 0.012;
 /// A candidate with more ranks or threads must be this much faster.
@@ -67,22 +68,25 @@ pub fn fastest(
     if candidates.len() == 1 {
         return Ok(candidates.swap_remove(0));
     }
-    let mut best = vec![f64::INFINITY; candidates.len()];
+    let mut rounds = vec![Vec::new(); candidates.len()];
     for _ in 0..ROUNDS {
-        for (layout, best) in candidates.iter().zip(&mut best) {
-            *best = best.min(seconds_per_sample(config, graph, data, tuning, layout)?);
+        for (layout, rounds) in candidates.iter().zip(&mut rounds) {
+            let seconds = seconds_per_sample(config, graph, data, tuning, layout)?;
+            tracing::debug!("trial of {}: {:.3} µs a sample", short(layout), seconds * 1e6);
+            rounds.push(seconds);
         }
     }
+    let typical: Vec<f64> = rounds.iter_mut().map(|r| median(r)).collect();
     // Candidates are ordered from few to many ranks and threads.
     let mut chosen = 0;
     for i in 1..candidates.len() {
         let same_size = candidates[i].plan.ranks * candidates[i].threads
             == candidates[chosen].plan.ranks * candidates[chosen].threads;
-        if best[i] < best[chosen] * if same_size { 1.0 } else { MARGIN } {
+        if typical[i] < typical[chosen] * if same_size { 1.0 } else { MARGIN } {
             chosen = i;
         }
     }
-    let rate = |i: usize| paceline_base::text::si(1.0 / best[i]);
+    let rate = |i: usize| paceline_base::text::si(1.0 / typical[i]);
     let list: Vec<String> = (0..candidates.len()).map(|i| format!("{} {}", short(&candidates[i]), rate(i))).collect();
     reasons.push(format!(
         "{}: the fastest in a short trial (examples/s: {})",
@@ -90,6 +94,11 @@ pub fn fastest(
         list.join(", ")
     ));
     Ok(candidates.swap_remove(chosen))
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
 }
 
 /// Seconds per sample of real training steps under a layout, on parameters that are thrown away.

@@ -175,3 +175,33 @@ fn every_command_has_help_with_an_example_and_a_version() {
     let log = s.command(&format!("train {SMALL} --log info --quiet --run-dir logged")).output().unwrap();
     assert!(log.status.success());
 }
+
+#[test]
+fn auto_copes_with_what_does_not_fit_the_machine() {
+    let s = Session::new();
+    let small = "--set data.name=fake:4x4:3:200 --set model.hidden=[8] --set train.max_steps=3 --strategy mirrored";
+    // More threads than cores, and more replicas than cores.
+    s.ok(&format!("train {small} --threads 64 --run-dir threads"));
+    s.ok(&format!("train {small} --replicas 9 --run-dir replicas"));
+    assert_eq!(s.summary("replicas")["replicas"], 9);
+    // A batch that fits the data for few workers only: layouts with more are not tried.
+    s.ok(&format!("train {small} --set train.batch=120*workers --run-dir batch"));
+    assert_eq!(s.summary("batch")["replicas"], 1);
+    // The batch of a resumed run is the one it had, whatever the number of workers is now.
+    s.ok(&format!("train {small} --set train.batch=8*workers --replicas 2 --threads 1 --run-dir grown"));
+    s.ok("train --resume grown --replicas 1 --set train.max_steps=6");
+    assert_eq!(s.summary("grown")["batch"], 16);
+}
+
+#[test]
+fn a_run_directory_keeps_the_files_that_its_configuration_names() {
+    let s = Session::new();
+    s.write("plan.toml", HYBRID);
+    s.ok(&format!("train {SMALL} --plan plan.toml --set train.max_steps=4 --run-dir planned"));
+    std::fs::remove_file(s.path("plan.toml")).unwrap();
+    s.ok("train --resume planned --set train.max_steps=8");
+    // And it goes on without its plan when another strategy is asked for.
+    s.ok("train --resume planned --set train.max_steps=12 --strategy mirrored --replicas 2");
+    assert_eq!(s.summary("planned")["strategy"], "mirrored");
+    has(&s.ok("report ."), &["planned"]);
+}

@@ -54,8 +54,21 @@ fn mirrored_and_under_a_plan() {
 
 #[test]
 fn with_layouts_that_a_trial_chose() {
-    // The choice is saved: the second attempt must not try again and choose otherwise.
-    check("--set strategy.threads=auto --strategy mirrored", &[9]);
+    // Trials depend on the moment, so that two runs may choose otherwise; but the choice is saved, and a resume keeps it.
+    let s = Session::new();
+    let settings = format!("train {SMALL} --set train.epochs=3 --set model.dropout=0.2 --strategy mirrored");
+    s.ok(&format!("{settings} --threads auto --run-dir parts --set train.max_steps=9"));
+    let chosen: toml::Table = s.read("parts/run.toml").parse().unwrap();
+    let chosen = |key: &str| chosen["config"]["strategy"][key].to_string().replace('"', "");
+    s.ok("train --resume parts --set train.max_steps=0");
+    let layout = format!(
+        "--replicas {} --threads {} --set strategy.update={}",
+        chosen("replicas"),
+        chosen("threads"),
+        chosen("update")
+    );
+    s.ok(&format!("{settings} {layout} --run-dir whole"));
+    assert_eq!(s.newest("parts"), s.newest("whole"), "{layout}");
 }
 
 #[test]
