@@ -10,7 +10,7 @@ pub mod device;
 pub mod reference;
 pub mod tuning;
 
-pub use cpu::{Cpu, CpuOptions, Isa, allowed_cores};
+pub use cpu::{Cpu, CpuOptions, Isa};
 pub use device::{Device, Event, Staging};
 pub use reference::Reference;
 pub use tuning::Tuning;

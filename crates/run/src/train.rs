@@ -361,7 +361,7 @@ impl OneRun<'_> {
         let r = self.resolved;
         let mut observer = RankObserver::new(shared, number);
         let mut test = None;
-        let outcome = make_device(&r.layout, Some(&r.tuning), number)
+        let outcome = make_device(&r.layout, Some(&r.tuning))
             .and_then(|device| Rank::new(device, comm, r.schedule.clone()))
             .and_then(|mut rank| {
                 let result = self.train_and_test(&mut rank, &mut observer, saver);

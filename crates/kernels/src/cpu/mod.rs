@@ -18,7 +18,6 @@ mod simd;
 mod submit;
 
 pub use isa::Isa;
-pub use pin::allowed as allowed_cores;
 
 use crate::device::{Device, Event, Staging};
 use crate::tuning::Tuning;

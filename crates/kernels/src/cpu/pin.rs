@@ -16,7 +16,7 @@ pub(crate) fn check(cores: &[usize]) -> Result<()> {
 
 /// The cores that the calling thread may run on; empty where the system does not say.
 #[cfg(target_os = "linux")]
-pub fn allowed() -> Vec<usize> {
+fn allowed() -> Vec<usize> {
     // SAFETY: a cpu set is plain bits; the call fills at most its size, and `CPU_ISSET` is given indices below that.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
@@ -29,7 +29,7 @@ pub fn allowed() -> Vec<usize> {
 
 /// The cores that the calling thread may run on; empty where the system does not say.
 #[cfg(not(target_os = "linux"))]
-pub fn allowed() -> Vec<usize> {
+fn allowed() -> Vec<usize> {
     Vec::new()
 }
 
