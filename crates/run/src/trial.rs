@@ -116,8 +116,7 @@ fn seconds_per_sample(
     std::thread::scope(|scope| {
         let handles: Vec<_> = threads(layout.plan.ranks)
             .into_iter()
-            .enumerate()
-            .map(|(number, comm)| {
+            .map(|comm| {
                 let (schedule, order) = (schedule.clone(), &order);
                 scope.spawn(move || {
                     let device = make_device(layout, tuning)?;
