@@ -18,7 +18,7 @@ use std::ops::Range;
 pub struct Snapshot {
     /// By parameter name.
     pub model: Vec<Tensor>,
-    /// By "<parameter>.<state>".
+    /// By `parameter.state`.
     pub optimizer: Vec<Tensor>,
 }
 
