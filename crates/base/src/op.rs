@@ -43,7 +43,7 @@ impl fmt::Display for Activation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Loss {
-    /// −log softmax(logits)[label]
+    /// `−log softmax(logits)[label]`
     SoftmaxCrossEntropy,
     /// Mean over classes of (y − one_hot(label))².
     MeanSquaredError,

@@ -1,4 +1,4 @@
-//! Devices and their kernels: the fast [`Cpu`](cpu::Cpu) and the obvious f64 [`Reference`](reference::Reference).
+//! Devices and their kernels: the fast [`Cpu`] and the obvious f64 [`Reference`].
 //!
 //! A [`Device`] owns memory and executes [`Call`](paceline_base::kernel::Call)s on buffers known by number. It knows
 //! nothing of graphs, ranks or files. `Reference` is the twin of every kernel: slow, in f64, with opaque buffers, so that a test on it

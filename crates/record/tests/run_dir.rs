@@ -95,7 +95,7 @@ fn a_run_never_overwrites_another() {
     write(&folder.path().join("first"), &[(0, 1)]);
     let error = RunDir::create(folder.path().join("first")).unwrap_err();
     assert_eq!(error.kind(), Kind::User);
-    assert!(error.message().contains("--resume") && error.message().contains("another name"), "{error}");
+    assert!(error.message().contains("--resume") && error.message().contains("another folder"), "{error}");
     // An empty folder is as good as none.
     fs::create_dir(folder.path().join("second")).unwrap();
     RunDir::create(folder.path().join("second")).unwrap();
