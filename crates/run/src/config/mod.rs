@@ -80,7 +80,9 @@ impl Config {
     pub fn set_by(&mut self, flag: &str, key: &str, value: &str) -> Result<()> {
         let (key, text) = (key.trim(), value.trim());
         let bare = Value::String(text.into());
-        let parsed = text.parse::<Value>().unwrap_or_else(|_| bare.clone());
+        // TOML wants 0.01 and 1.0; on a command line .01 and 1. are numbers too.
+        let number = || Some(Value::Float(text.parse().ok()?)).filter(|_| text.contains(|c: char| c.is_ascii_digit()));
+        let parsed = text.parse::<Value>().ok().or_else(number).unwrap_or_else(|| bare.clone());
         let key = find(key).map_err(|e| e.context(flag))?;
         // A name such as 2024-05-01 or true is TOML of another type; where the key takes a string, it is one.
         let result = match (key.read)(self, &parsed) {

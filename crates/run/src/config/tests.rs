@@ -293,3 +293,15 @@ fn random_flags_never_panic() {
         let _ = Config::from_toml(&format!("format = 1\n[train]\n{value}"), "c.toml");
     }
 }
+
+#[test]
+fn flags_take_numbers_as_people_write_them() {
+    let mut config = Config::default();
+    for (text, value) in [(".01", 0.01), ("1.", 1.0), ("0.5", 0.5), ("1e-3", 0.001), ("2", 2.0)] {
+        config.set("optimizer.rate", text).unwrap();
+        assert_eq!(config.optimizer.rate(), value, "{text}");
+    }
+    config.set("run.name", ".5").unwrap_err(); // a folder's name, and not a good one
+    config.set("data.name", "1.").unwrap();
+    assert_eq!(config.data.name, "1.");
+}
