@@ -182,7 +182,7 @@ pub fn fusions(tuning: Option<&Tuning>) -> Result<Vec<Fusion>> {
 /// The device of one rank. It may bind the calling thread to cores: only the rank's own thread calls this.
 pub fn make_device(layout: &Layout, tuning: Option<&Tuning>) -> Result<Cpu> {
     // Ranks are not bound to cores unless one is named: on a machine where anything else runs, a bound rank waits for its core while the
-    // other is free, and all ranks wait for it (measured: 14 times slower beside a compiler).
+    // other is free, and all ranks wait for it (beside a compiler, 2 to 14 times slower; not compared on an idle machine).
     Cpu::new(CpuOptions {
         threads: layout.threads,
         cores: layout.core.map(|c| vec![c]),
