@@ -35,15 +35,21 @@
 
 pub mod catalogue;
 mod error;
+pub mod example;
 pub mod idx;
 pub mod info;
 pub mod order;
+pub mod photos;
 pub mod samples;
+pub mod shards;
+mod skip;
 pub mod split;
+pub mod tfrecord;
 
 pub use catalogue::{Catalogue, DataSet, Entry, Got, Options, Progress};
 pub use error::{DataError, Result};
 pub use info::Info;
 pub use order::Order;
 pub use samples::{Fake, FakeSpec, Features, ImageSet, Samples, Subset, Table};
+pub use skip::Skipped;
 pub use split::{Parts, Split};
