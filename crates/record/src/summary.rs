@@ -36,6 +36,19 @@ impl Status {
     }
 }
 
+/// What kind of work a run did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Work {
+    /// It trained a network.
+    #[default]
+    Train,
+    /// It turned images into shards.
+    Prepare,
+    /// It studied how fast data can be read.
+    Speedtest,
+}
+
 /// Whether the strategy promises the mathematics of one worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Exactness {
@@ -62,6 +75,8 @@ impl Exactness {
 pub struct Summary {
     /// Format of the file.
     pub format: u32,
+    /// What kind of work it did.
+    pub work: Work,
     /// Name of the run.
     pub name: String,
     /// Name of the model.
@@ -151,6 +166,7 @@ impl Default for Summary {
     fn default() -> Self {
         Self {
             format: FORMAT,
+            work: Work::Train,
             name: String::new(),
             model: String::new(),
             data: String::new(),
