@@ -77,10 +77,23 @@ impl Split {
 /// # Errors
 /// [`DataError::BadSplit`] or [`DataError::EmptyPart`].
 pub fn stratified(samples: &dyn Samples, fraction: f64, seed: u64) -> Result<Indices> {
+    stratified_by(samples.len(), samples.classes(), &|index| samples.label(index) as usize, fraction, seed)
+}
+
+/// [`stratified`] for anything whose members have a class.
+///
+/// # Errors
+/// [`DataError::BadSplit`] or [`DataError::EmptyPart`].
+pub fn stratified_by(
+    n: usize,
+    classes: usize,
+    class: &dyn Fn(usize) -> usize,
+    fraction: f64,
+    seed: u64,
+) -> Result<Indices> {
     if !(fraction > 0.0 && fraction < 1.0) {
         return Err(DataError::BadSplit { text: fraction.to_string() });
     }
-    let n = samples.len();
     let wanted = (fraction * n as f64).round() as usize;
     let empty = |part| Err(DataError::EmptyPart { part, fraction, samples: n });
     if wanted == 0 {
@@ -90,9 +103,9 @@ pub fn stratified(samples: &dyn Samples, fraction: f64, seed: u64) -> Result<Ind
         return empty("training");
     }
 
-    let mut by_class = vec![Vec::new(); samples.classes()];
+    let mut by_class = vec![Vec::new(); classes];
     for index in 0..n {
-        by_class[samples.label(index) as usize].push(index);
+        by_class[class(index)].push(index);
     }
     let counts: Vec<usize> = by_class.iter().map(Vec::len).collect();
     let mut is_validation = vec![false; n];

@@ -1,1 +1,12 @@
 //! Data on its way: images to record shards, batches for training, throughput studies; on threads or on Spark.
+//!
+//! Everything here is a pipeline of stages with bounded queues between them, and every stage counts how long it worked
+//! and how long it waited: so memory stays bounded whatever the number of files, and the slow stage has a name.
+//!
+//! Rooms: [`job`] turns images into shards; [`stage`] counts.
+//!
+//! What is absent: nothing here trains, prints, or knows flags.
+
+pub mod job;
+mod queue;
+pub mod stage;

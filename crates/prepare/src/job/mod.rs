@@ -1,0 +1,292 @@
+//! Images to shards: `paceline prepare`.
+//!
+//! The list of images, the settings and the seed decide every byte: which image stands where ([`assign`]), what its
+//! record holds ([`image`](self::image)). How many threads, or whether Spark runs the parts, does not.
+
+mod assign;
+mod image;
+mod pipeline;
+pub mod settings;
+mod shard;
+mod sheet;
+mod site;
+
+pub use assign::{Wanted, assign};
+pub use pipeline::{Live, Threads};
+pub use settings::{Encoding, Settings};
+pub use sheet::{Planned, Sheet};
+pub use site::Done;
+
+use paceline_base::{Error, Result};
+use paceline_data::shards::{Index, Shard};
+use site::Site;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+/// What to prepare, and how.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// A folder with a folder for each class, or a table of paths and labels.
+    pub source: PathBuf,
+    /// Where the shards go.
+    pub destination: PathBuf,
+    /// What decides their bytes.
+    pub settings: Settings,
+    /// How many bad images may be left out.
+    pub skip_bad: usize,
+    /// Images of one class only are meant.
+    pub one_class: bool,
+}
+
+/// Shards that are there.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// The index, as written.
+    pub index: Index,
+    /// Shards that an earlier run had finished.
+    pub kept: usize,
+    /// Bytes of the image files that the shards were made from.
+    pub bytes_read: u64,
+}
+
+impl Prepared {
+    /// Records in all shards.
+    pub fn records(&self) -> usize {
+        self.index.shards.iter().map(|s| s.records).sum()
+    }
+
+    /// Bytes of all shards.
+    pub fn bytes(&self) -> u64 {
+        self.index.shards.iter().map(|s| s.bytes).sum()
+    }
+}
+
+/// A job that has been begun: the destination is taken, the list is made, finished shards are known.
+pub struct Job {
+    site: Site,
+    sheet: Sheet,
+    done: Vec<Done>,
+    pending: Vec<usize>,
+    skip_bad: usize,
+}
+
+/// What a destination turns out to be.
+pub enum Begun {
+    /// There is work to do.
+    Job(Box<Job>),
+    /// These shards were all made before, with these settings from these images, and are whole.
+    Complete(Box<Prepared>),
+}
+
+/// Takes the destination and finds out what is to be done there.
+pub fn begin(order: &Order) -> Result<Begun> {
+    order.settings.check()?;
+    if !order.source.exists() {
+        return Err(Error::user(format!(
+            "{}: no such folder or table; give a folder with a folder of images for each class, or a csv or tsv of path and label",
+            order.source.display()
+        )));
+    }
+    let site = Site::take(&order.destination)?;
+    match begin_at(&site, order) {
+        Ok((sheet, _, Some(prepared))) => {
+            drop(sheet);
+            site.leave_untouched();
+            Ok(Begun::Complete(Box::new(prepared)))
+        }
+        Ok((sheet, done, None)) => {
+            let is_done = |shard: &Planned| done.iter().any(|d: &Done| d.shard.file == shard.file);
+            let pending = (0..sheet.shards.len()).filter(|&i| !is_done(&sheet.shards[i])).collect();
+            Ok(Begun::Job(Box::new(Job { site, sheet, done, pending, skip_bad: order.skip_bad })))
+        }
+        Err(e) => {
+            site.leave_untouched();
+            Err(e)
+        }
+    }
+}
+
+fn begin_at(site: &Site, order: &Order) -> Result<(Sheet, Vec<Done>, Option<Prepared>)> {
+    let (work, folder) = (site.work(), site.folder().display());
+    let other = |what: String| {
+        Error::user(format!(
+            "{folder} holds shards that are not these: {what}; give another folder, or remove that one to begin anew"
+        ))
+    };
+    let index = site.index()?;
+    let begun = site.begun()?;
+    // The new list goes beside the old one until they are known to be the same.
+    let scratch = work.join("new");
+    std::fs::create_dir_all(&scratch).map_err(|e| Error::io("create", &scratch, &e))?;
+    let sheet = Sheet::write(&order.source, &order.settings, order.one_class, &scratch);
+    let sheet = match sheet {
+        Ok(sheet) => sheet,
+        Err(e) => {
+            let _ = std::fs::remove_dir_all(&scratch);
+            return Err(e);
+        }
+    };
+    if let Some(index) = index {
+        let _ = std::fs::remove_dir_all(&scratch);
+        let wanted = serde_json::Value::Object(job_table(&sheet));
+        let there = index.settings.get("job").cloned().unwrap_or_default();
+        if there != wanted {
+            return Err(other(differences(&there, &wanted)));
+        }
+        for shard in &index.shards {
+            verify(site.folder(), shard)?;
+        }
+        let kept = index.shards.len();
+        return Ok((sheet, Vec::new(), Some(Prepared { index, kept, bytes_read: 0 })));
+    }
+    if let Some(begun) = &begun
+        && let Some(what) = begun.differences(&sheet)
+    {
+        let _ = std::fs::remove_dir_all(&scratch);
+        return Err(other(what));
+    }
+    for file in ["files", "job.json"] {
+        site::publish(&scratch.join(file), &work.join(file)).map_err(|e| Error::io("write", &work.join(file), &e))?;
+    }
+    let _ = std::fs::remove_dir_all(&scratch);
+    let done = sheet.shards.iter().filter_map(|shard| site::finished(&work, &shard.file)).collect();
+    Ok((sheet, done, None))
+}
+
+/// What makes two jobs the same, as it stands in the index.
+fn job_table(sheet: &Sheet) -> serde_json::Map<String, serde_json::Value> {
+    let mut table = sheet.settings.table();
+    table.insert("source".into(), sheet.source.to_string_lossy().into());
+    table.insert("images".into(), sheet.digest.clone().into());
+    table
+}
+
+fn differences(there: &serde_json::Value, wanted: &serde_json::Value) -> String {
+    let differs = |key: &str| there.get(key) != wanted.get(key);
+    let keys: Vec<&str> = wanted.as_object().into_iter().flatten().map(|(k, _)| k.as_str()).collect();
+    let mut words: Vec<String> = keys
+        .into_iter()
+        .filter(|key| differs(key) && *key != "images")
+        .map(|key| {
+            let show = |v: &serde_json::Value| v.get(key).map_or("none".into(), ToString::to_string);
+            format!("{key} {} instead of {}", show(there), show(wanted))
+        })
+        .collect();
+    if words.is_empty() {
+        words.push("the images have changed since (other names, sizes or times)".into());
+    }
+    words.join(", ")
+}
+
+/// Refuses a shard that is not as the index says.
+fn verify(folder: &Path, shard: &Shard) -> Result<()> {
+    let path = folder.join(&shard.file);
+    let sum = site::sha256(&path).map_err(|e| Error::io("read", &path, &e))?;
+    if sum != shard.sha256 {
+        return Err(Error::user(format!(
+            "{}: its content is not what the index says (SHA-256 {sum}); remove {} and run again",
+            path.display(),
+            folder.display()
+        )));
+    }
+    Ok(())
+}
+
+impl Job {
+    /// What is to be made.
+    pub fn sheet(&self) -> &Sheet {
+        &self.sheet
+    }
+
+    /// Shards that an earlier run has finished.
+    pub fn kept(&self) -> usize {
+        self.done.len()
+    }
+
+    /// Shards that are still to be made, by number.
+    pub fn pending(&self) -> &[usize] {
+        &self.pending
+    }
+
+    /// The folder that Spark's tasks are given.
+    pub fn work(&self) -> PathBuf {
+        self.site.work()
+    }
+
+    fn skips_left(&self) -> usize {
+        self.skip_bad.saturating_sub(self.done.iter().map(|d| d.skipped.len()).sum())
+    }
+
+    /// Makes the pending shards on this machine's threads, then writes the index.
+    pub fn run(
+        mut self,
+        threads: Threads,
+        watch: &mut dyn FnMut(&Live),
+        stop: &AtomicBool,
+    ) -> Result<(Prepared, Live)> {
+        let work = self.work();
+        let skips = self.skips_left();
+        let (mut made, live) = pipeline::run(&work, &self.sheet, &self.pending, threads, skips, watch, stop)?;
+        let kept = self.done.len();
+        self.done.append(&mut made);
+        Ok((self.finish(kept)?, live))
+    }
+
+    /// Collects what others (Spark's tasks) have made, then writes the index.
+    ///
+    /// # Errors
+    /// If a shard is missing or more images were left out than may be.
+    pub fn collect(mut self) -> Result<Prepared> {
+        let (work, kept) = (self.work(), self.done.len());
+        for &index in &self.pending {
+            let file = &self.sheet.shards[index].file;
+            let done = site::finished(&work, file).ok_or_else(|| {
+                Error::failure(format!(
+                    "{file} was not made; is {} a folder that this machine and all workers share? finished shards are kept: run the same command again",
+                    self.site.folder().display()
+                ))
+            })?;
+            self.done.push(done);
+        }
+        let skipped: Vec<&String> = self.done.iter().flat_map(|d| &d.skipped).collect();
+        if skipped.len() > self.skip_bad {
+            return Err(Error::user(format!(
+                "{} bad images, and --skip-bad allows {}; the first: {}",
+                skipped.len(),
+                self.skip_bad,
+                skipped[0]
+            )));
+        }
+        self.finish(kept)
+    }
+
+    fn finish(mut self, kept: usize) -> Result<Prepared> {
+        let place = |file: &str| self.sheet.shards.iter().position(|s| s.file == file);
+        self.done.sort_by_key(|done| place(&done.shard.file));
+        let settings = &self.sheet.settings;
+        let index = Index {
+            format: 1,
+            encoding: if settings.encoding == Encoding::Raw { "raw".into() } else { "jpeg".into() },
+            shape: [settings.height, settings.width, settings.channels()],
+            classes: self.sheet.classes.clone(),
+            shards: self.done.iter().map(|d| d.shard.clone()).collect(),
+            settings: [("job".to_string(), serde_json::Value::Object(job_table(&self.sheet)))].into(),
+            skipped: self.done.iter().flat_map(|d| d.skipped.clone()).collect(),
+        };
+        let bytes_read = self.done.iter().map(|d| d.bytes_read).sum();
+        self.site.finish(&index)?;
+        Ok(Prepared { index, kept, bytes_read })
+    }
+}
+
+/// One task of a distributed run: makes some shards of the job in `work`, and says what it made. The job's lock is
+/// held by the process that submitted it; finished shards are left as they are.
+pub fn make_shards(work: &Path, shards: &[usize], threads: Threads, skip_bad: usize) -> Result<(Vec<Done>, Live)> {
+    let sheet = Sheet::read(work)?;
+    if let Some(wrong) = shards.iter().find(|&&s| s >= sheet.shards.len()) {
+        return Err(Error::user(format!("shard {wrong}: the job has {} shards", sheet.shards.len())));
+    }
+    let pending: Vec<usize> =
+        shards.iter().copied().filter(|&s| site::finished(work, &sheet.shards[s].file).is_none()).collect();
+    pipeline::run(work, &sheet, &pending, threads, skip_bad, &mut |_| (), &AtomicBool::new(false))
+}

@@ -1,0 +1,352 @@
+//! The stages on threads: read → decode, resize, encode → write → seal, with bounded queues between them.
+//!
+//! Images are claimed in the order of the records, worked on in any order, and put back in order before they are
+//! written: so the bytes of a shard do not depend on the number of threads. What is between claiming and writing is
+//! bounded in number and in bytes, and the one that is due next always holds its permit: nothing can lock up.
+//!
+//! A worker takes an image through decode, resize and encode in one go, because the pixels are then still in its
+//! caches; the three are timed apart.
+
+use super::image::{Clocks, Maker};
+use super::shard::Open;
+use super::sheet::{Items, Sheet};
+use super::site::Done;
+use crate::queue::Queue;
+use crate::stage::{Clock, Stage};
+use paceline_base::{Error, Result};
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::{Duration, Instant};
+
+/// An image file larger than this is refused: no photo is.
+const LARGEST_FILE: u64 = 512 << 20;
+/// Bytes of image files that may be under way at once (one file may always be).
+const BYTES_UNDER_WAY: u64 = 64 << 20;
+/// Images under way for each worker: enough to ride over a slow write, few enough to stay small.
+const UNDER_WAY: usize = 32;
+
+/// How the work is spread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Threads {
+    /// Threads that read files.
+    pub readers: usize,
+    /// Threads that decode, resize and encode.
+    pub workers: usize,
+}
+
+/// What a watcher is told, some times a second.
+#[derive(Clone, Debug, Default)]
+pub struct Live {
+    /// Images handled, left out ones included; those of shards that were finished before are not counted.
+    pub images: u64,
+    /// Images to be handled.
+    pub total: u64,
+    /// Bytes of image files read.
+    pub bytes_read: u64,
+    /// Bytes of records written.
+    pub bytes_written: u64,
+    /// Seconds since the beginning.
+    pub seconds: f64,
+    /// The stages.
+    pub stages: Vec<Stage>,
+}
+
+/// An image file, read.
+struct Raw {
+    number: u64,
+    path: PathBuf,
+    class: usize,
+    permit: u64,
+    bytes: std::result::Result<Vec<u8>, String>,
+}
+
+/// An image, made.
+struct Made {
+    number: u64,
+    class: usize,
+    permit: u64,
+    read: u64,
+    record: std::result::Result<Vec<u8>, String>,
+}
+
+/// How many images and bytes are under way.
+struct Permits {
+    held: Mutex<(usize, u64)>,
+    given_back: Condvar,
+    images: usize,
+}
+
+impl Permits {
+    fn lock(&self) -> MutexGuard<'_, (usize, u64)> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until an image of so many bytes may be read.
+    fn take(&self, bytes: u64, over: &AtomicBool) {
+        let mut held = self.lock();
+        while held.0 > 0 && (held.0 >= self.images || held.1 + bytes > BYTES_UNDER_WAY) && !over.load(Ordering::Relaxed)
+        {
+            // With a limit, so that an end that is announced between the two is noticed too.
+            let waited = self.given_back.wait_timeout(held, Duration::from_millis(100));
+            held = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        *held = (held.0 + 1, held.1 + bytes);
+    }
+
+    fn give_back(&self, bytes: u64) {
+        let mut held = self.lock();
+        *held = (held.0 - 1, held.1 - bytes);
+        drop(held);
+        self.given_back.notify_all();
+    }
+}
+
+/// The images of the shards that are still to be made, in order.
+struct Claims {
+    items: Items,
+    shards: VecDeque<usize>,
+    left: usize,
+    number: u64,
+}
+
+struct Shared<'a> {
+    sheet: &'a Sheet,
+    claims: Mutex<Claims>,
+    permits: Permits,
+    raw: Queue<Raw>,
+    made: Queue<Made>,
+    read: Clock,
+    clocks: Clocks,
+    write: Clock,
+    handled: AtomicU64,
+    /// No more images are to be claimed: it is stopped, or has failed.
+    over: AtomicBool,
+}
+
+/// Makes the `pending` shards of a job. `skip` more bad images may be left out.
+pub fn run(
+    work: &Path,
+    sheet: &Sheet,
+    pending: &[usize],
+    threads: Threads,
+    skip: usize,
+    watch: &mut dyn FnMut(&Live),
+    stop: &AtomicBool,
+) -> Result<(Vec<Done>, Live)> {
+    let begin = Instant::now();
+    let total: usize = pending.iter().map(|&s| sheet.shards[s].images).sum();
+    let shared = Shared {
+        sheet,
+        claims: Mutex::new(Claims {
+            items: Items::open(work)?,
+            shards: pending.iter().copied().collect(),
+            left: 0,
+            number: 0,
+        }),
+        permits: Permits {
+            held: Mutex::new((0, 0)),
+            given_back: Condvar::new(),
+            images: UNDER_WAY * (threads.workers + 1),
+        },
+        raw: Queue::new(4 * threads.workers, threads.readers),
+        made: Queue::new(4 * threads.workers, threads.workers),
+        read: Clock::default(),
+        clocks: Clocks::default(),
+        write: Clock::default(),
+        handled: AtomicU64::new(0),
+        over: AtomicBool::new(false),
+    };
+    let live = || Live {
+        images: shared.handled.load(Ordering::Relaxed),
+        total: total as u64,
+        bytes_read: shared.read.read("", 0).bytes,
+        bytes_written: shared.write.read("", 0).bytes,
+        seconds: begin.elapsed().as_secs_f64(),
+        stages: vec![
+            shared.read.read("read", threads.readers),
+            shared.clocks.decode.read("decode", threads.workers),
+            shared.clocks.resize.read("resize", threads.workers),
+            shared.clocks.encode.read("encode", threads.workers),
+            shared.write.read("write", 1),
+        ],
+    };
+    let result = std::thread::scope(|scope| {
+        for _ in 0..threads.readers {
+            scope.spawn(|| shared.read_files());
+        }
+        for _ in 0..threads.workers {
+            scope.spawn(|| shared.make_records());
+        }
+        let (to_seal, sealing) = mpsc::sync_channel::<Open>(2);
+        let sealer = scope.spawn(move || sealing.into_iter().map(Open::seal).collect::<Result<Vec<Done>>>());
+        let writer = scope.spawn(|| {
+            let to_seal = to_seal;
+            let result = shared.write_shards(work, pending, skip, &to_seal);
+            shared.end();
+            result
+        });
+        while !writer.is_finished() {
+            std::thread::park_timeout(Duration::from_millis(50));
+            if stop.load(Ordering::Relaxed) {
+                shared.end();
+            }
+            watch(&live());
+        }
+        let gone = || Error::internal("a thread of the pipeline panicked");
+        let written = writer.join().map_err(|_| gone())?;
+        let sealed = sealer.join().map_err(|_| gone())?;
+        written.and(sealed)
+    });
+    let live = live();
+    watch(&live);
+    result.map(|done| (done, live))
+}
+
+impl Shared<'_> {
+    /// Ends everything: at the end, on request, or after a failure.
+    fn end(&self) {
+        self.over.store(true, Ordering::Relaxed);
+        self.raw.close();
+        self.made.close();
+        self.permits.given_back.notify_all();
+    }
+
+    fn claim(&self) -> Option<Raw> {
+        let mut claims = self.claims.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.over.load(Ordering::Relaxed) {
+            return None;
+        }
+        let mut damage = None;
+        if claims.left == 0 {
+            let shard = claims.shards.pop_front()?;
+            claims.left = self.sheet.shards[shard].images;
+            damage = claims.items.seek(&self.sheet.shards[shard]).err();
+        }
+        let item = match damage {
+            Some(e) => Err(e),
+            None => claims.items.next(),
+        };
+        let number = claims.number;
+        claims.left -= 1;
+        claims.number += 1;
+        let raw = match item {
+            Ok(item) => {
+                // The true size is found out when it is read; this bounds what is under way.
+                let size = std::fs::metadata(&item.path).map_or(0, |m| m.len()).min(LARGEST_FILE);
+                Raw { number, path: item.path, class: item.class as usize, permit: size, bytes: Ok(Vec::new()) }
+            }
+            Err(e) => Raw { number, path: PathBuf::new(), class: 0, permit: 0, bytes: Err(e.message().to_string()) },
+        };
+        // Still under the lock: permits go out in the order of the records.
+        let begin = Instant::now();
+        self.permits.take(raw.permit, &self.over);
+        self.read.blocked(begin.elapsed());
+        Some(raw)
+    }
+
+    fn read_files(&self) {
+        while let Some(mut raw) = self.claim() {
+            if raw.bytes.is_ok() {
+                let begin = Instant::now();
+                raw.bytes = read_file(&raw.path, raw.permit);
+                self.read.worked(raw.bytes.as_ref().map_or(0, Vec::len), begin.elapsed());
+            }
+            match self.raw.put(raw) {
+                Some(waited) => self.read.blocked(waited),
+                None => break,
+            }
+        }
+        self.raw.leave();
+    }
+
+    fn make_records(&self) {
+        let mut maker = Maker::new(&self.sheet.settings, &self.sheet.classes, &self.clocks);
+        while let Some((raw, starved)) = self.raw.take() {
+            let read = raw.bytes.as_ref().map_or(0, Vec::len) as u64;
+            let record = raw.bytes.and_then(|bytes| {
+                let mut record = Vec::new();
+                let made = maker.make(&bytes, raw.class, &mut record);
+                made.map(|()| record).map_err(|e| format!("{}: {e}", raw.path.display()))
+            });
+            let made = Made { number: raw.number, class: raw.class, permit: raw.permit, read, record };
+            let Some(blocked) = self.made.put(made) else { break };
+            maker.waited(starved, blocked);
+        }
+        self.made.leave();
+    }
+
+    /// Puts records back in order and writes them. Which bad image is one too many is decided here, in order, so it is
+    /// the same one whatever the number of threads.
+    fn write_shards(
+        &self,
+        work: &Path,
+        pending: &[usize],
+        mut skip: usize,
+        to_seal: &mpsc::SyncSender<Open>,
+    ) -> Result<()> {
+        let mut early: BTreeMap<u64, Made> = BTreeMap::new();
+        let mut due = 0u64;
+        for &index in pending {
+            let planned = &self.sheet.shards[index];
+            let mut shard = Open::begin(work, planned, self.sheet.classes.len(), self.sheet.settings.packing)?;
+            for _ in 0..planned.images {
+                let made = loop {
+                    if let Some(made) = early.remove(&due) {
+                        break made;
+                    }
+                    let Some((made, starved)) = self.made.take() else {
+                        return Err(Error::failure(
+                            "stopped; finished shards are kept: run the same command again and it continues",
+                        ));
+                    };
+                    self.write.starved(starved);
+                    early.insert(made.number, made);
+                };
+                due += 1;
+                let begin = Instant::now();
+                match made.record {
+                    Ok(record) => {
+                        shard.push(&record, made.class, made.read)?;
+                        self.write.worked(record.len() + 16, begin.elapsed());
+                    }
+                    Err(why) if skip == 0 => {
+                        return Err(Error::user(format!(
+                            "{why}; mend or remove the file, or leave up to N bad images out with --skip-bad N"
+                        )));
+                    }
+                    Err(why) => {
+                        skip -= 1;
+                        shard.skip(why);
+                    }
+                }
+                self.permits.give_back(made.permit);
+                self.handled.fetch_add(1, Ordering::Relaxed);
+            }
+            let begin = Instant::now();
+            if to_seal.send(shard).is_err() {
+                return Ok(()); // sealing failed: the sealer says why
+            }
+            self.write.blocked(begin.elapsed());
+        }
+        Ok(())
+    }
+}
+
+/// Reads a file of the size that it was said to have, or a little more.
+fn read_file(path: &Path, size: u64) -> std::result::Result<Vec<u8>, String> {
+    let failed = |e: std::io::Error| format!("cannot read {}: {e}", path.display());
+    let mut bytes = Vec::with_capacity(size as usize + 1);
+    let file = File::open(path).map_err(failed)?;
+    file.take(LARGEST_FILE + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > LARGEST_FILE {
+        return Err(format!("{}: larger than {} bytes, which no photo is", path.display(), LARGEST_FILE));
+    }
+    if bytes.is_empty() {
+        return Err(format!("{}: an empty file", path.display()));
+    }
+    Ok(bytes)
+}

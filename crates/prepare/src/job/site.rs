@@ -1,0 +1,201 @@
+//! The destination: one writer at a time, finished shards that are kept, temporary files that nobody sees.
+//!
+//! ```text
+//! shards/
+//!   train-00000-of-00016.tfrec    complete, from the moment it can be seen
+//!   index.json                    written last
+//!   .prepare/                     gone when the index is there
+//!     lock                        held by the process that writes
+//!     job.json, files             what is to be made
+//!     done/<shard>.json           what is known of a finished shard
+//!     tmp/                        shards that are being written
+//! ```
+
+use super::sheet::Sheet;
+use paceline_base::{Error, Result};
+use paceline_data::shards::{INDEX, Index, Shard};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::fs::{self, File};
+use std::io::{Read, Seek, Write};
+use std::path::{Path, PathBuf};
+
+/// What is known of a finished shard.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Done {
+    /// The entry of the index.
+    pub shard: Shard,
+    /// Images that were left out, with the reason.
+    pub skipped: Vec<String>,
+    /// Bytes of the image files that were read.
+    pub bytes_read: u64,
+}
+
+/// A destination that this process alone writes to.
+#[derive(Debug)]
+pub struct Site {
+    folder: PathBuf,
+    _lock: File,
+}
+
+impl Site {
+    /// Takes the folder, making it if need be.
+    pub fn take(folder: &Path) -> Result<Self> {
+        if folder.is_file() {
+            return Err(Error::user(format!("{} is a file; give a folder for the shards", folder.display())));
+        }
+        let fresh = !folder.join(".prepare").exists();
+        if fresh
+            && !folder.join(INDEX).exists()
+            && let Some(other) = first_entry(folder)
+        {
+            return Err(Error::user(format!(
+                "{} holds other files ({other}); give an empty or new folder, so that nothing of yours is mixed with shards",
+                folder.display()
+            )));
+        }
+        let work = folder.join(".prepare");
+        for path in [work.join("done"), work.join("tmp")] {
+            fs::create_dir_all(&path).map_err(|e| Error::io("create", &path, &e))?;
+        }
+        let path = work.join("lock");
+        let failed = |e: std::io::Error| Error::io("lock", &path, &e);
+        let mut lock =
+            File::options().read(true).write(true).create(true).truncate(false).open(&path).map_err(failed)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(fs::TryLockError::WouldBlock) => {
+                let mut owner = String::new();
+                let _ = lock.read_to_string(&mut owner);
+                return Err(Error::user(format!(
+                    "another `paceline prepare` is writing into {} ({}); wait for it, or give another folder",
+                    folder.display(),
+                    owner.trim()
+                )));
+            }
+            Err(fs::TryLockError::Error(e)) => return Err(failed(e)),
+        }
+        // The process may differ from one attempt to the next: say who it is now.
+        let _ = lock.set_len(0).and_then(|()| lock.rewind());
+        let _ = writeln!(lock, "process {}", std::process::id()).and_then(|()| lock.flush());
+        let site = Self { folder: folder.to_path_buf(), _lock: lock };
+        site.sweep();
+        Ok(site)
+    }
+
+    /// The folder of the shards.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Where the job and the temporary files are.
+    pub fn work(&self) -> PathBuf {
+        self.folder.join(".prepare")
+    }
+
+    /// Removes temporary files of processes that are no more.
+    fn sweep(&self) {
+        for entry in fs::read_dir(self.work().join("tmp")).into_iter().flatten().flatten() {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+
+    /// The job that was begun here earlier, if any: of an unfinished run, or of a finished one.
+    pub fn begun(&self) -> Result<Option<Sheet>> {
+        if self.work().join("job.json").exists() { Sheet::read(&self.work()).map(Some) } else { Ok(None) }
+    }
+
+    /// The index, if the folder is complete.
+    pub fn index(&self) -> Result<Option<Index>> {
+        let path = self.folder.join(INDEX);
+        if !path.exists() {
+            return Ok(None);
+        }
+        let text = fs::read(&path).map_err(|e| Error::io("read", &path, &e))?;
+        serde_json::from_slice(&text).map(Some).map_err(|e| Error::user(format!("{}: {e}", path.display())))
+    }
+
+    /// Writes the index and removes what was only needed on the way.
+    pub fn finish(self, index: &Index) -> Result<()> {
+        let text = serde_json::to_vec_pretty(index).map_err(|e| Error::internal(e.to_string()))?;
+        replace(&self.folder.join(INDEX), &text)?;
+        let work = self.work();
+        fs::remove_dir_all(&work).map_err(|e| Error::io("remove", &work, &e))
+    }
+
+    /// Gives the folder back as it was found, if nothing has been made in it.
+    pub fn leave_untouched(self) {
+        let work = self.work();
+        let nothing = first_entry(&self.folder).is_none() && first_entry(&work.join("done")).is_none();
+        if nothing || self.folder.join(INDEX).exists() {
+            let _ = fs::remove_dir_all(&work);
+        }
+        if nothing {
+            let _ = fs::remove_dir(&self.folder);
+        }
+    }
+}
+
+/// The first file of a folder that is not ours, by name.
+fn first_entry(folder: &Path) -> Option<String> {
+    let names = fs::read_dir(folder).into_iter().flatten().flatten();
+    names.map(|e| e.file_name().to_string_lossy().into_owned()).filter(|name| name != ".prepare").min()
+}
+
+/// What is known of a finished shard, if its file is as it was made: `work` is the folder of the job.
+pub fn finished(work: &Path, file: &str) -> Option<Done> {
+    let note: Done = serde_json::from_slice(&fs::read(note_path(work, file)).ok()?).ok()?;
+    let path = work.parent()?.join(file);
+    let is_whole = fs::metadata(&path).ok()?.len() == note.shard.bytes && sha256(&path).ok()? == note.shard.sha256;
+    is_whole.then_some(note)
+}
+
+/// Notes that a shard is finished.
+pub fn note(work: &Path, done: &Done) -> Result<()> {
+    let text = serde_json::to_vec(done).map_err(|e| Error::internal(e.to_string()))?;
+    replace(&note_path(work, &done.shard.file), &text)
+}
+
+fn note_path(work: &Path, file: &str) -> PathBuf {
+    work.join("done").join(format!("{file}.json"))
+}
+
+/// Replaces a small file as a whole: temporary name, sync, rename, sync of the folder.
+pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+    let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
+    let written = File::create(&temporary).and_then(|mut file| {
+        file.write_all(bytes)?;
+        file.sync_all()
+    });
+    written.and_then(|()| publish(&temporary, path)).map_err(|e| {
+        let _ = fs::remove_file(&temporary);
+        Error::io("write", path, &e)
+    })
+}
+
+/// Gives a synced file its real name, so that the name survives a power cut.
+pub fn publish(temporary: &Path, path: &Path) -> std::io::Result<()> {
+    fs::rename(temporary, path)?;
+    // File systems that cannot sync a folder do not need it.
+    if let Some(Ok(folder)) = path.parent().map(File::open) {
+        let _ = folder.sync_all();
+    }
+    Ok(())
+}
+
+/// The SHA-256 of a file.
+pub fn sha256(path: &Path) -> std::io::Result<String> {
+    let mut file = File::open(path)?;
+    let (mut hash, mut buffer) = (Sha256::new(), vec![0; 1 << 16]);
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(hex(&hash.finalize())),
+            n => hash.update(&buffer[..n]),
+        }
+    }
+}
+
+/// Bytes as hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}

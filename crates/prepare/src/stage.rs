@@ -1,0 +1,78 @@
+//! What each stage of a pipeline did: busy, waiting for input, waiting for room.
+
+use serde::{Deserialize, Serialize};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Counts of one stage, shared by its threads.
+#[derive(Debug, Default)]
+pub struct Clock {
+    items: AtomicU64,
+    bytes: AtomicU64,
+    busy: AtomicU64,
+    starved: AtomicU64,
+    blocked: AtomicU64,
+}
+
+impl Clock {
+    /// An item was handled: how large its result is and how long that took.
+    pub fn worked(&self, bytes: usize, time: Duration) {
+        self.items.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.busy.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    /// A thread waited for something to do.
+    pub fn starved(&self, time: Duration) {
+        self.starved.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    /// A thread waited for room to put its result.
+    pub fn blocked(&self, time: Duration) {
+        self.blocked.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    /// What was counted so far.
+    pub fn read(&self, name: &str, threads: usize) -> Stage {
+        let seconds = |nanos: &AtomicU64| nanos.load(Ordering::Relaxed) as f64 * 1e-9;
+        Stage {
+            name: name.into(),
+            threads,
+            items: self.items.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+            busy: seconds(&self.busy),
+            starved: seconds(&self.starved),
+            blocked: seconds(&self.blocked),
+        }
+    }
+}
+
+/// One stage in figures; times are seconds, summed over its threads.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Stage {
+    /// Its name.
+    pub name: String,
+    /// Threads that work on it (stages of one pool share their threads).
+    pub threads: usize,
+    /// Items handled.
+    pub items: u64,
+    /// Bytes of the results.
+    pub bytes: u64,
+    /// Working.
+    pub busy: f64,
+    /// Waiting for input.
+    pub starved: f64,
+    /// Waiting for room at the output.
+    pub blocked: f64,
+}
+
+impl Stage {
+    /// Adds the counts of the same stage elsewhere.
+    pub fn add(&mut self, other: &Self) {
+        self.items += other.items;
+        self.bytes += other.bytes;
+        self.busy += other.busy;
+        self.starved += other.starved;
+        self.blocked += other.blocked;
+    }
+}
