@@ -21,6 +21,7 @@ pub mod optim;
 pub mod placement;
 pub mod random;
 pub mod region;
+pub mod stage;
 pub mod text;
 pub mod units;
 

@@ -1,6 +1,7 @@
 //! What each stage of a pipeline did: busy, waiting for input, waiting for room.
 
-use serde::{Deserialize, Serialize};
+pub use paceline_base::stage::Stage;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -44,35 +45,5 @@ impl Clock {
             starved: seconds(&self.starved),
             blocked: seconds(&self.blocked),
         }
-    }
-}
-
-/// One stage in figures; times are seconds, summed over its threads.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Stage {
-    /// Its name.
-    pub name: String,
-    /// Threads that work on it (stages of one pool share their threads).
-    pub threads: usize,
-    /// Items handled.
-    pub items: u64,
-    /// Bytes of the results.
-    pub bytes: u64,
-    /// Working.
-    pub busy: f64,
-    /// Waiting for input.
-    pub starved: f64,
-    /// Waiting for room at the output.
-    pub blocked: f64,
-}
-
-impl Stage {
-    /// Adds the counts of the same stage elsewhere.
-    pub fn add(&mut self, other: &Self) {
-        self.items += other.items;
-        self.bytes += other.bytes;
-        self.busy += other.busy;
-        self.starved += other.starved;
-        self.blocked += other.blocked;
     }
 }

@@ -53,7 +53,7 @@ pub use line::Header;
 pub use machine::Machine;
 pub use read::{RunData, read_run, read_summary};
 pub use step::{EpochRecord, Part, StepRecord, TimeSplit};
-pub use summary::{Exactness, Status, Summary, Work};
+pub use summary::{Exactness, Prepared, Status, Summary, Work};
 pub use writer::{StepWriter, Written};
 
 /// The format that this version writes, and the newest that it reads.

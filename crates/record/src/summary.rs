@@ -2,6 +2,7 @@
 //!
 //! Fields that a reader does not find take their default, so that summaries written by older versions stay readable.
 
+use paceline_base::stage::Stage;
 use serde::{Deserialize, Serialize};
 
 use crate::{EpochRecord, FORMAT, Machine, TimeSplit, number};
@@ -47,6 +48,28 @@ pub enum Work {
     Prepare,
     /// It studied how fast data can be read.
     Speedtest,
+}
+
+/// What a run that prepared data has made.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Prepared {
+    /// Where the shards are.
+    pub destination: String,
+    /// Shards in all.
+    pub shards: usize,
+    /// Of these, shards that an earlier run had finished.
+    pub kept: usize,
+    /// Records in all shards.
+    pub records: u64,
+    /// Images that this run handled.
+    pub images: u64,
+    /// Images that were left out.
+    pub skipped: u64,
+    /// Bytes of image files read.
+    pub bytes_read: u64,
+    /// Bytes of records written.
+    pub bytes_written: u64,
 }
 
 /// Whether the strategy promises the mathematics of one worker.
@@ -146,6 +169,12 @@ pub struct Summary {
     pub split: Vec<TimeSplit>,
     /// Where the time went over all ranks, as fractions of 1.
     pub split_fractions: TimeSplit,
+    /// The stages that samples went through on their way in, or images on their way to shards.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stages: Vec<Stage>,
+    /// What was prepared, for a run that prepared data.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prepared: Option<Prepared>,
     /// Every epoch.
     pub epochs: Vec<EpochRecord>,
     /// Decisions that were taken, in words.
@@ -196,6 +225,8 @@ impl Default for Summary {
             arena_bytes: 0,
             split: Vec::new(),
             split_fractions: TimeSplit::default(),
+            stages: Vec::new(),
+            prepared: None,
             epochs: Vec::new(),
             reasons: Vec::new(),
             warnings: Vec::new(),
