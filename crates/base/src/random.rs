@@ -12,6 +12,8 @@ pub enum Use {
     Dropout = 2,
     /// Fake data.
     Data = 3,
+    /// Augmentation of training samples.
+    Augment = 4,
 }
 
 const M0: u32 = 0xD251_1F53;

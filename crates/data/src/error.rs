@@ -149,7 +149,9 @@ pub enum DataError {
         len: usize,
     },
     /// A text that is no validation split.
-    #[error("`{text}` is not a validation split; give a fraction between 0 and 1, such as 0.1, or `test`")]
+    #[error(
+        "`{text}` is not a validation split; give a fraction between 0 and 1, such as 0.1, or `test`, `own` or `auto`"
+    )]
     BadSplit {
         /// What was given.
         text: String,
@@ -169,6 +171,13 @@ pub enum DataError {
     /// A set without a test part was to be validated on it.
     #[error("{name}: has no test part to validate on; give a validation fraction instead, such as 0.1")]
     NoTestPart {
+        /// Name of the set.
+        name: String,
+    },
+
+    /// A set without a validation part was to be validated on it.
+    #[error("{name}: has no validation part of its own; give a validation fraction instead, such as 0.1")]
+    NoValidationPart {
         /// Name of the set.
         name: String,
     },

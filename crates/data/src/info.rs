@@ -2,7 +2,7 @@
 
 use crate::catalogue::{Catalogue, Options, Place, folder, sample};
 use crate::idx::{self, Element};
-use crate::{DataError, DataSet, Features, Result, Samples};
+use crate::{DataError, DataSet, Features, Part, Result, Scratch};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -48,7 +48,7 @@ pub struct PartInfo {
     pub classes: Vec<ClassCount>,
     /// The values, as they are trained on (bytes are scaled to 0…1).
     pub values: Stats,
-    /// See [`Samples::fingerprint`].
+    /// See [`Labelled::fingerprint`](crate::Labelled::fingerprint).
     pub fingerprint: String,
 }
 
@@ -120,7 +120,7 @@ impl Catalogue {
             Place::Embedded => (Vec::new(), sample::packed_bytes()),
             Place::Fake(_) => (Vec::new(), 0),
         };
-        Ok(Info::Set(Box::new(set_info(&set, files, bytes))))
+        Ok(Info::Set(Box::new(set_info(&set, files, bytes)?)))
     }
 }
 
@@ -134,30 +134,41 @@ pub fn info(name: &str) -> Result<Info> {
 
 impl PartInfo {
     /// Looks at every sample.
-    pub fn of(samples: &dyn Samples) -> Self {
+    ///
+    /// # Errors
+    /// If one cannot be read or decoded.
+    pub fn of(part: &Part) -> Result<Self> {
         let mut classes: Vec<ClassCount> =
-            samples.class_names().iter().map(|name| ClassCount { name: name.clone(), count: 0 }).collect();
+            part.class_names().iter().map(|name| ClassCount { name: name.clone(), count: 0 }).collect();
         let mut sums = Sums::default();
-        for index in 0..samples.len() {
-            classes[samples.label(index) as usize].count += 1;
-            sums.add(samples.features(index));
+        let mut scratch = Scratch::default();
+        let mut bytes = vec![0; part.shape().iter().product()];
+        for index in 0..part.len() {
+            classes[part.label(index) as usize].count += 1;
+            match part {
+                Part::Memory(samples) => sums.add(samples.features(index)),
+                Part::Stream(source) => {
+                    source.fetch(index, &mut scratch, &mut bytes)?;
+                    sums.add(Features::U8 { bytes: &bytes, scale: 1.0 / 255.0, offset: 0.0 });
+                }
+            }
         }
-        Self { count: samples.len(), classes, values: sums.stats(), fingerprint: samples.fingerprint() }
+        Ok(Self { count: part.len(), classes, values: sums.stats(), fingerprint: part.fingerprint() })
     }
 }
 
-fn set_info(set: &DataSet, files: Vec<DiskFile>, bytes: u64) -> SetInfo {
-    SetInfo {
+fn set_info(set: &DataSet, files: Vec<DiskFile>, bytes: u64) -> Result<SetInfo> {
+    Ok(SetInfo {
         name: set.name.clone(),
         origin: set.origin.clone(),
         licence: set.licence.clone(),
         shape: set.train.shape().to_vec(),
         classes: set.train.classes(),
-        train: PartInfo::of(&*set.train),
-        test: set.test.as_deref().map(PartInfo::of),
+        train: PartInfo::of(&set.train)?,
+        test: set.test.as_ref().map(PartInfo::of).transpose()?,
         files,
         bytes,
-    }
+    })
 }
 
 fn file_info(path: &Path) -> Result<FileInfo> {

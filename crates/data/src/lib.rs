@@ -1,7 +1,7 @@
 //! Where samples come from: data sets, their formats, and the order in which samples are visited.
 //!
-//! A run asks the [`Catalogue`] for a set by name or path and gets a [`DataSet`]: training and test [`Samples`] in
-//! memory, with their classes, origin and licence. A [`Split`] sets some aside for validation. An [`Order`] then says
+//! A run asks the [`Catalogue`] for a set by name or path and gets a [`DataSet`]: training and test parts with their
+//! classes, origin and licence. A [`Part`] is [`Samples`] in memory, or a [`Source`] that is decoded as it is read. A [`Split`] sets some aside for validation. An [`Order`] then says
 //! which sample stands at which position of which epoch. It is a pure function of (seed, epoch, position), so that any
 //! number of workers visits the same samples in the same order, and a resumed run goes on in the middle of an epoch.
 //!
@@ -18,9 +18,10 @@
 //! let size: usize = parts.train.shape().iter().product();
 //! let mut batch = vec![0.0; 32 * size];
 //! let mut labels = Vec::new();
+//! let samples = parts.train.memory().expect("the sample is small and lies in memory");
 //! for (position, row) in batch.chunks_exact_mut(size).enumerate() {
 //!     let sample = order.at(0, position);
-//!     parts.train.features(sample).copy_to(row);
+//!     samples.features(sample).copy_to(row);
 //!     labels.push(parts.train.label(sample));
 //! }
 //! assert!(batch.iter().all(|value| (0.0..=1.0).contains(value)));
@@ -28,7 +29,7 @@
 //! # Ok::<(), paceline_data::DataError>(())
 //! ```
 //!
-//! Rooms: [`idx`] reads the format without believing it; [`samples`] holds samples in memory; [`order`] and [`split`]
+//! Rooms: [`idx`] reads the format without believing it; [`samples`] says what samples are, and holds them; [`order`] and [`split`]
 //! are pure functions; [`catalogue`] knows names, places and digests; [`info`](mod@info) looks at what is there.
 //!
 //! What is absent: this crate knows nothing of models, workers or batches, and never puts one set in another's place.
@@ -50,6 +51,9 @@ pub use catalogue::{Catalogue, DataSet, Entry, Got, Options, Progress};
 pub use error::{DataError, Result};
 pub use info::Info;
 pub use order::Order;
-pub use samples::{Fake, FakeSpec, Features, ImageSet, Samples, Subset, Table};
+pub use samples::{
+    Effort, Fake, FakeSpec, Features, ImageSet, Labelled, Part, Preview, Samples, Scratch, Source, Stage, Still,
+    Subset, Supply, Table,
+};
 pub use skip::Skipped;
 pub use split::{Parts, Split};

@@ -4,14 +4,20 @@
 //! and by a keyed order of each class, so that it depends on the seed alone. How many of each class is settled by the
 //! largest remainder: the parts add up to the rounded whole, and no class is off by more than one.
 
-use crate::{DataError, DataSet, Order, Result, Samples, Subset};
+use crate::{DataError, DataSet, Labelled, Order, Part, Result};
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
 
-/// Where validation samples come from. Its text form is a fraction (`0.1`) or `test`.
+/// The fraction that is held out where nothing else is said.
+const TENTH: f64 = 0.1;
+
+/// Where validation samples come from. Its text form is a fraction (`0.1`), `test`, `own` or `auto`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Split {
+    /// The set's own validation part if it has one, else a tenth of the training samples.
+    Auto,
+    /// The set's own validation part; all training samples are trained on.
+    Own,
     /// This part of the training samples, more than 0 and less than 1; the others are trained on.
     Fraction(f64),
     /// The set's own test part; all training samples are trained on.
@@ -23,7 +29,7 @@ pub enum Split {
 pub struct Indices {
     /// Indices of training samples to train on.
     pub train: Vec<usize>,
-    /// Indices to validate on: of training samples for a fraction, of test samples for [`Split::Test`].
+    /// Indices to validate on: of training samples for a fraction, else of the part that [`Split`] names.
     pub validation: Vec<usize>,
 }
 
@@ -31,23 +37,44 @@ pub struct Indices {
 #[derive(Clone)]
 pub struct Parts {
     /// What to train on.
-    pub train: Arc<dyn Samples>,
+    pub train: Part,
     /// What to validate on.
-    pub validation: Arc<dyn Samples>,
+    pub validation: Part,
 }
 
 impl Split {
+    /// What `auto` means for a set; the others are what they are.
+    pub fn settled(self, set: &DataSet) -> Self {
+        match self {
+            Self::Auto if set.validation.is_some() => Self::Own,
+            Self::Auto => Self::Fraction(TENTH),
+            split => split,
+        }
+    }
+
+    /// The part of its own that is validated on, if none of the training samples are.
+    fn held_out(self, set: &DataSet) -> Result<Option<&Part>> {
+        let name = || set.name.clone();
+        match self.settled(set) {
+            Self::Test => Ok(Some(set.test.as_ref().ok_or_else(|| DataError::NoTestPart { name: name() })?)),
+            Self::Own | Self::Auto => {
+                Ok(Some(set.validation.as_ref().ok_or_else(|| DataError::NoValidationPart { name: name() })?))
+            }
+            Self::Fraction(_) => Ok(None),
+        }
+    }
+
     /// The indices of both parts.
     ///
     /// # Errors
-    /// [`DataError::BadSplit`], [`DataError::EmptyPart`], or [`DataError::NoTestPart`].
+    /// [`DataError::BadSplit`], [`DataError::EmptyPart`], [`DataError::NoTestPart`] or [`DataError::NoValidationPart`].
     pub fn indices(self, set: &DataSet, seed: u64) -> Result<Indices> {
-        match self {
-            Self::Fraction(fraction) => stratified(&*set.train, fraction, seed),
-            Self::Test => {
-                let test = set.test.as_ref().ok_or_else(|| DataError::NoTestPart { name: set.name.clone() })?;
-                Ok(Indices { train: (0..set.train.len()).collect(), validation: (0..test.len()).collect() })
-            }
+        match (self.held_out(set)?, self.settled(set)) {
+            (None, Self::Fraction(fraction)) => stratified(&*set.train, fraction, seed),
+            (part, _) => Ok(Indices {
+                train: (0..set.train.len()).collect(),
+                validation: (0..part.map_or(0, |part| part.len())).collect(),
+            }),
         }
     }
 
@@ -56,19 +83,11 @@ impl Split {
     /// # Errors
     /// As [`Split::indices`].
     pub fn apply(self, set: &DataSet, seed: u64) -> Result<Parts> {
-        match self {
-            Self::Fraction(fraction) => {
-                let Indices { train, validation } = stratified(&*set.train, fraction, seed)?;
-                Ok(Parts {
-                    train: Arc::new(Subset::new(set.train.clone(), train)?),
-                    validation: Arc::new(Subset::new(set.train.clone(), validation)?),
-                })
-            }
-            Self::Test => {
-                let test = set.test.clone().ok_or_else(|| DataError::NoTestPart { name: set.name.clone() })?;
-                Ok(Parts { train: set.train.clone(), validation: test })
-            }
+        if let Some(part) = self.held_out(set)? {
+            return Ok(Parts { train: set.train.clone(), validation: part.clone() });
         }
+        let Indices { train, validation } = self.indices(set, seed)?;
+        Ok(Parts { train: set.train.subset(train)?, validation: set.train.subset(validation)? })
     }
 }
 
@@ -76,7 +95,7 @@ impl Split {
 ///
 /// # Errors
 /// [`DataError::BadSplit`] or [`DataError::EmptyPart`].
-pub fn stratified(samples: &dyn Samples, fraction: f64, seed: u64) -> Result<Indices> {
+pub fn stratified(samples: &dyn Labelled, fraction: f64, seed: u64) -> Result<Indices> {
     stratified_by(samples.len(), samples.classes(), &|index| samples.label(index) as usize, fraction, seed)
 }
 
@@ -139,6 +158,8 @@ impl fmt::Display for Split {
         match self {
             Self::Fraction(fraction) => write!(f, "{fraction}"),
             Self::Test => f.write_str("test"),
+            Self::Own => f.write_str("own"),
+            Self::Auto => f.write_str("auto"),
         }
     }
 }
@@ -149,6 +170,8 @@ impl FromStr for Split {
     fn from_str(text: &str) -> Result<Self> {
         match text.parse::<f64>() {
             _ if text == "test" => Ok(Self::Test),
+            _ if text == "own" => Ok(Self::Own),
+            _ if text == "auto" => Ok(Self::Auto),
             Ok(fraction) if fraction > 0.0 && fraction < 1.0 => Ok(Self::Fraction(fraction)),
             _ => Err(DataError::BadSplit { text: text.into() }),
         }

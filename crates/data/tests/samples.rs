@@ -1,7 +1,9 @@
 //! Samples in memory and the split: what the engine and the configuration rely on.
 
 use paceline_data::split::{Indices, stratified};
-use paceline_data::{Catalogue, DataError, DataSet, Fake, FakeSpec, Features, Options, Samples, Split, Subset, Table};
+use paceline_data::{
+    Catalogue, DataError, DataSet, Fake, FakeSpec, Features, Labelled, Options, Samples, Split, Subset, Table,
+};
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -168,7 +170,14 @@ fn splits_follow_the_seed_and_refuse_nonsense() {
         let error = stratified(&labelled(vec![0; n], 1), fraction, 0).unwrap_err().to_string();
         assert!(error.contains(&format!("leaves the {part} part empty")), "{error}");
     }
-    for (text, split) in [("0.1", Some(Split::Fraction(0.1))), ("test", Some(Split::Test)), ("0", None), ("x", None)] {
+    for (text, split) in [
+        ("0.1", Some(Split::Fraction(0.1))),
+        ("test", Some(Split::Test)),
+        ("own", Some(Split::Own)),
+        ("auto", Some(Split::Auto)),
+        ("0", None),
+        ("x", None),
+    ] {
         assert_eq!(text.parse::<Split>().ok(), split);
         assert_eq!(split.map(|s| s.to_string()), split.map(|_| text.to_string()));
     }
@@ -182,6 +191,11 @@ fn split_applies_to_a_set() {
     assert_eq!(Split::Test.indices(&set, 0).unwrap().validation.len(), 10);
     let parts = Split::Fraction(0.25).apply(&set, 0).unwrap();
     assert_eq!((parts.train.len(), parts.validation.len()), (45, 15));
+    let own = DataSet { validation: set.test.clone(), ..set.clone() };
+    assert_eq!((Split::Auto.settled(&own), Split::Auto.settled(&set)), (Split::Own, Split::Fraction(0.1)));
+    let parts = Split::Auto.apply(&own, 0).unwrap();
+    assert_eq!((parts.train.len(), parts.validation.len()), (60, 10));
+    assert!(Split::Own.apply(&set, 0).err().unwrap().to_string().contains("no validation part of its own"));
     let set = DataSet { test: None, ..set };
     let error = Split::Test.indices(&set, 0).unwrap_err().to_string();
     assert!(error.contains("has no test part") && error.contains("such as 0.1"), "{error}");

@@ -10,8 +10,8 @@ mod rank;
 mod train;
 
 pub use init::initial_values;
-pub use rank::{Batch, Next, Rank, StepResult};
+pub use rank::{Batch, Next, Rank, Rows, StepResult};
 pub use train::{
-    Best, CheckpointEvery, Control, Ended, EpochEvent, Job, Observer, Outcome, Progress, Scores, StepEvent,
+    Best, CheckpointEvery, Control, Ended, EpochEvent, Input, Job, Observer, Outcome, Progress, Scores, StepEvent,
     TrainOptions, evaluate, train,
 };

@@ -43,6 +43,8 @@ pub struct Program {
     pub sequence: u64,
     /// Rows of the batch that this rank reads.
     pub rows: Range<usize>,
+    /// The instruction after which the rank has read all it needs of the batch.
+    pub loaded: usize,
     /// The rank's metrics.
     pub metrics: BufferId,
     /// Samples whose loss this rank computes.
@@ -115,7 +117,17 @@ pub fn program(schedule: &Schedule, phase: usize, rank: usize, groups: &HashMap<
         });
     }
     instructions.extend(open.iter().map(|&(_, slot)| Instruction::Wait { slot }));
-    Program { instructions, slots, sequence, rows: rows.unwrap_or(0..0), metrics: schedule.metrics[rank], samples }
+    let reads = |i: &Instruction| matches!(i, Instruction::Load { .. } | Instruction::Labels { .. });
+    let loaded = instructions.iter().rposition(reads).unwrap_or(0);
+    Program {
+        instructions,
+        slots,
+        sequence,
+        rows: rows.unwrap_or(0..0),
+        loaded,
+        metrics: schedule.metrics[rank],
+        samples,
+    }
 }
 
 fn join(a: Option<Range<usize>>, b: &Range<usize>) -> Range<usize> {

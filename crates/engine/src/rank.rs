@@ -6,26 +6,45 @@ use crate::program::{self, Instruction, Program};
 use paceline_base::kernel::{BufferId, StepArgs, Values};
 use paceline_base::{Error, Result};
 use paceline_comm::{Comm, Ticket};
-use paceline_data::{Features, Samples};
+use paceline_data::{Features, Samples, Supply};
 use paceline_kernels::{Device, Event};
 use paceline_plan::Schedule;
 use paceline_record::TimeSplit;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Where the samples of a batch come from: position → sample.
+/// The samples of a batch.
 pub struct Batch<'a> {
-    /// The samples.
-    pub samples: &'a dyn Samples,
-    /// The sample at a row of this batch.
-    pub at: &'a dyn Fn(usize) -> usize,
+    /// Where its rows are.
+    pub rows: Rows<'a>,
     /// What an earlier batch announced it by, if one did.
     pub id: Option<u64>,
     /// The batch after this one, if it is known: its samples are fetched into the caches while this one is computed on.
     pub next: Option<Next<'a>>,
 }
 
-/// The batch after a batch.
+/// Where the rows of a batch are.
+#[derive(Clone, Copy)]
+pub enum Rows<'a> {
+    /// In memory.
+    Memory {
+        /// The samples.
+        samples: &'a dyn Samples,
+        /// The sample at a row of this batch.
+        at: &'a dyn Fn(usize) -> usize,
+    },
+    /// Made ready by others, ahead of time.
+    Supply {
+        /// By whom.
+        supply: &'a dyn Supply,
+        /// Position of the first row.
+        start: u64,
+        /// Position after the last row of the whole batch.
+        end: u64,
+    },
+}
+
+/// The batch after a batch that is in memory.
 pub struct Next<'a> {
     /// Its phase.
     pub phase: usize,
@@ -36,9 +55,14 @@ pub struct Next<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// A batch with nothing known of what follows.
+    /// A batch in memory, with nothing known of what follows.
     pub fn new(samples: &'a dyn Samples, at: &'a dyn Fn(usize) -> usize) -> Self {
-        Self { samples, at, id: None, next: None }
+        Self { rows: Rows::Memory { samples, at }, id: None, next: None }
+    }
+
+    /// A batch of a supply: `count` rows from position `start` on.
+    pub fn supplied(supply: &'a dyn Supply, start: u64, count: usize) -> Self {
+        Self { rows: Rows::Supply { supply, start, end: start + count as u64 }, id: None, next: None }
     }
 }
 
@@ -144,15 +168,22 @@ impl<D: Device, C: Comm> Rank<D, C> {
         let mut split = [Duration::ZERO; 4];
         let mut last = Event(0);
         let mut open = 0usize;
-        if self.announced.is_some() && self.announced == batch.id {
-            std::mem::swap(&mut self.rows, &mut self.ahead);
-        } else {
-            self.rows.clear();
-            self.rows.extend(program.rows.clone().map(batch.at));
+        match batch.rows {
+            Rows::Supply { supply, start, .. } => {
+                let position = |row: usize| start + row as u64;
+                supply.wait(self.comm.rank(), position(program.rows.start)..position(program.rows.end))?;
+            }
+            Rows::Memory { .. } if self.announced.is_some() && self.announced == batch.id => {
+                std::mem::swap(&mut self.rows, &mut self.ahead);
+            }
+            Rows::Memory { at, .. } => {
+                self.rows.clear();
+                self.rows.extend(program.rows.clone().map(at));
+            }
         }
         self.announced = None;
         let mut next = batch.next.as_ref();
-        for instruction in &program.instructions {
+        for (number, instruction) in program.instructions.iter().enumerate() {
             let now_doing = match instruction {
                 Instruction::Begin(_) | Instruction::Load { .. } | Instruction::Labels { .. } => Doing::Input,
                 Instruction::Run(_) => Doing::Compute,
@@ -169,26 +200,33 @@ impl<D: Device, C: Comm> Rank<D, C> {
                     self.device.load(*metrics, 0, Values::F64(&[0.0, 0.0, 0.0, control]));
                 }
                 Instruction::Load { buffer, rows, walk, len } => {
-                    for (i, &sample) in self.rows[rows.start - first..rows.end - first].iter().enumerate() {
-                        let features = batch.samples.features(sample);
-                        walk.for_each(|from, to, run| {
-                            let values = slice(&features, from, run);
-                            self.device.load(*buffer, i * len + to, values);
-                        });
+                    for (i, row) in rows.clone().enumerate() {
+                        let mut load = |features: Features<'_>| {
+                            walk.for_each(|from, to, run| {
+                                let values = slice(&features, from, run);
+                                self.device.load(*buffer, i * len + to, values);
+                            });
+                        };
+                        match batch.rows {
+                            Rows::Memory { samples, .. } => load(samples.features(self.rows[row - first])),
+                            Rows::Supply { supply, start, .. } => supply.look(start + row as u64, &mut load),
+                        }
                     }
                 }
                 Instruction::Labels { buffer, rows } => {
                     self.labels.clear();
-                    let picked = &self.rows[rows.start - first..rows.end - first];
-                    self.labels.extend(picked.iter().map(|&s| batch.samples.label(s) as f32));
+                    self.labels.extend(rows.clone().map(|row| match batch.rows {
+                        Rows::Memory { samples, .. } => samples.label(self.rows[row - first]) as f32,
+                        Rows::Supply { supply, start, .. } => supply.label(start + row as u64) as f32,
+                    }));
                     self.device.load(*buffer, 0, Values::F32(&self.labels));
                 }
                 Instruction::Run(call) | Instruction::Update(call) => {
-                    if let Some(next) = next.take() {
+                    if let (Some(next), Rows::Memory { samples, .. }) = (next.take(), batch.rows) {
                         self.ahead.clear();
                         self.ahead.extend(self.programs[next.phase].rows.clone().map(next.at));
                         for &sample in &self.ahead {
-                            let features = batch.samples.features(sample);
+                            let features = samples.features(sample);
                             self.device.prefetch(slice(&features, 0, features.len()));
                         }
                         self.announced = Some(next.id);
@@ -223,6 +261,9 @@ impl<D: Device, C: Comm> Rank<D, C> {
                         open -= 1;
                     }
                 }
+            }
+            if let (true, Rows::Supply { supply, end, .. }) = (number == program.loaded, batch.rows) {
+                supply.release(self.comm.rank(), end);
             }
         }
         self.device.wait(last);

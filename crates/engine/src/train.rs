@@ -2,12 +2,12 @@
 //! (loss, counts, wishes) is summed over the ranks first.
 
 use crate::checkpoint::{self, Saver};
-use crate::rank::{Batch, Next, Rank, StepResult};
+use crate::rank::{Batch, Next, Rank, Rows, StepResult};
 use paceline_base::kernel::StepArgs;
 use paceline_base::units::GlobalBatch;
 use paceline_base::{Error, Result};
 use paceline_comm::Comm;
-use paceline_data::{Order, Samples};
+use paceline_data::{Order, Samples, Supply};
 use paceline_graph::Graph;
 use paceline_kernels::Device;
 use paceline_plan::PhaseKind;
@@ -223,15 +223,44 @@ pub struct Outcome {
     pub progress: Progress,
 }
 
+/// Samples to train or to evaluate on.
+#[derive(Clone, Copy)]
+pub enum Input<'a> {
+    /// In memory.
+    Memory(&'a dyn Samples),
+    /// Decoded ahead by others, in the order of [`TrainOptions`]; pass after pass.
+    Supply {
+        /// By whom.
+        supply: &'a dyn Supply,
+        /// Samples of one pass.
+        len: usize,
+    },
+}
+
+impl Input<'_> {
+    /// Samples of one pass.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Memory(samples) => samples.len(),
+            Self::Supply { len, .. } => *len,
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
 /// What is trained, on what, and how.
 #[derive(Clone, Copy)]
 pub struct Job<'a> {
     /// The model.
     pub graph: &'a Graph,
-    /// Samples to train on.
-    pub training: &'a dyn Samples,
-    /// Samples to validate on.
-    pub validation: &'a dyn Samples,
+    /// Samples to train on; a pass of a supply is an epoch.
+    pub training: Input<'a>,
+    /// Samples to validate on; a pass of a supply is the evaluation after an epoch.
+    pub validation: Input<'a>,
     /// How.
     pub options: &'a TrainOptions,
     /// Writes checkpoints; on rank 0 only.
@@ -290,7 +319,12 @@ pub fn train<D: Device, C: Comm>(
                 n => Some(Next { phase: self::phase(rank, PhaseKind::Train, n)?, id: progress.step + 1, at: &at_next }),
             };
             let at = |row| order.at(epoch, start + row);
-            let batch = Batch { samples: training, at: &at, id: Some(progress.step), next };
+            let batch = match training {
+                Input::Memory(samples) => {
+                    Batch { rows: Rows::Memory { samples, at: &at }, id: Some(progress.step), next }
+                }
+                Input::Supply { supply, len } => Batch::supplied(supply, epoch * len as u64 + start as u64, samples),
+            };
             let args = StepArgs { seed: options.seed, step: progress.step, rate, scale: 1.0 / samples as f64 };
             let result = rank.step(phase, &batch, &args, control.encode())?;
             let (loss, accuracy) = (result.loss / result.count, result.correct / result.count);
@@ -334,7 +368,7 @@ pub fn train<D: Device, C: Comm>(
         }
         let seconds = before + begin.elapsed().as_secs_f64() - paused;
         let begin = Instant::now();
-        let scores = evaluate(rank, validation, options)?;
+        let scores = evaluate(rank, validation, progress.epoch, options)?;
         let train_scores = progress.scores;
         let best = progress.best.is_none_or(|b| b.beaten_by(&scores));
         let lower = progress.lowest_loss.is_none_or(|l| scores.loss() < l - options.min_delta);
@@ -380,19 +414,23 @@ pub fn train<D: Device, C: Comm>(
     Ok(Outcome { ended: Ended::Done, progress })
 }
 
-/// Scores over a whole set, in order, the last partial batch included.
+/// Scores over a whole set, in order, the last partial batch included. `pass` says which pass of a supply it is.
 pub fn evaluate<D: Device, C: Comm>(
     rank: &mut Rank<D, C>,
-    samples: &dyn Samples,
+    input: Input<'_>,
+    pass: u64,
     options: &TrainOptions,
 ) -> Result<Scores> {
     let mut scores = Scores::default();
     let mut start = 0;
-    while start < samples.len() {
-        let count = options.eval_batch.min(samples.len() - start);
+    while start < input.len() {
+        let count = options.eval_batch.min(input.len() - start);
         let phase = phase(rank, PhaseKind::Evaluate, count)?;
         let at = |row| start + row;
-        let batch = Batch::new(samples, &at);
+        let batch = match input {
+            Input::Memory(samples) => Batch::new(samples, &at),
+            Input::Supply { supply, len } => Batch::supplied(supply, pass * len as u64 + start as u64, count),
+        };
         let args = StepArgs { seed: options.seed, step: 0, rate: 0.0, scale: 1.0 / count as f64 };
         scores.add(&rank.step(phase, &batch, &args, 0.0)?);
         start += count;

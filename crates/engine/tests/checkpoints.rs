@@ -5,10 +5,10 @@ mod common;
 use common::Toy;
 use paceline_base::optim::Rule;
 use paceline_base::units::GlobalBatch;
-use paceline_data::Samples;
+use paceline_data::Labelled;
 use paceline_engine::checkpoint::{Identity, Saver, initialize, latest, list, load, restore, set_aside_newer};
 use paceline_engine::{
-    CheckpointEvery, Control, EpochEvent, Job, Observer, Progress, Rank, StepEvent, TrainOptions, train,
+    CheckpointEvery, Control, EpochEvent, Input, Job, Observer, Progress, Rank, StepEvent, TrainOptions, train,
 };
 use paceline_graph::{Graph, presets};
 use paceline_kernels::{Cpu, CpuOptions, Device};
@@ -61,7 +61,8 @@ fn go(dir: &Path, every: CheckpointEvery, max_steps: u64, keep: usize, rate: f64
         shuffle: true,
         checkpoint: every,
     };
-    let job = Job { graph: &graph, training: &data, validation: &data, options: &options, saver: Some(&saver) };
+    let input = Input::Memory(&data);
+    let job = Job { graph: &graph, training: input, validation: input, options: &options, saver: Some(&saver) };
     train(&mut rank, &job, progress, &mut Nobody).unwrap();
     saver.finish().unwrap();
 }

@@ -4,7 +4,7 @@ use crate::config::{Auto, Cadence, Config, Preset, StrategyName};
 use crate::trial;
 use paceline_base::units::GlobalBatch;
 use paceline_base::{Error, Result};
-use paceline_data::{Catalogue, DataSet, Options, Samples, Split};
+use paceline_data::{Catalogue, DataSet, Options, Part, Split};
 use paceline_engine::{CheckpointEvery, TrainOptions};
 use paceline_graph::{Graph, model_file, presets};
 use paceline_kernels::{Cpu, CpuOptions, Tuning};
@@ -17,9 +17,9 @@ pub struct RunData {
     /// The set.
     pub set: DataSet,
     /// Samples to train on.
-    pub training: Arc<dyn Samples>,
+    pub training: Part,
     /// Samples to validate on.
-    pub validation: Arc<dyn Samples>,
+    pub validation: Part,
     /// True if the validation samples are the set's own test part.
     pub validates_on_test: bool,
 }
@@ -156,6 +156,7 @@ pub fn resolve(config: &Config, tuning: Option<Tuning>) -> Result<Resolved> {
         },
     };
     config.train.batch = crate::config::Batch::fixed(layout.batch.samples() as u64);
+    config.data.validation = config.data.validation.settled(&data.set);
     config.optimizer.rate = Auto::Is(base);
     config.optimizer.eps = Auto::Is(config.optimizer.eps());
     config.strategy.threads = Auto::Is(layout.threads);

@@ -6,8 +6,11 @@ use crate::trial::make_device;
 use crate::watch::{RankObserver, Shared, Started, Watcher};
 use paceline_base::{Error, Result};
 use paceline_comm::{Comm, Threads, threads};
+use paceline_data::Part;
 use paceline_engine::checkpoint::{self, Checkpoint, Identity, Saver, initialize, restore};
-use paceline_engine::{CheckpointEvery, Ended, Job, Outcome, Progress, Rank, Scores, evaluate, train as train_rank};
+use paceline_engine::{
+    CheckpointEvery, Ended, Input, Job, Outcome, Progress, Rank, Scores, evaluate, train as train_rank,
+};
 use paceline_kernels::{Cpu, CpuOptions, Device, Tuning};
 use paceline_plan::{Batches, Plan, lower};
 use paceline_record::{EpochRecord, RunDir, StepWriter, Summary, TimeSplit, machine, read_run};
@@ -391,8 +394,8 @@ impl OneRun<'_> {
         }
         let job = Job {
             graph: &r.graph,
-            training: &*r.data.training,
-            validation: &*r.data.validation,
+            training: memory(&r.data.training)?,
+            validation: memory(&r.data.validation)?,
             options: &r.options,
             saver,
         };
@@ -400,7 +403,7 @@ impl OneRun<'_> {
         // Without checkpoints there is nothing to go back to: the last parameters are tested.
         let test = match &r.data.set.test {
             Some(t) if r.options.checkpoint == CheckpointEvery::Never && !r.data.validates_on_test => {
-                Some(evaluate(rank, &**t, &r.options)?)
+                Some(evaluate(rank, memory(t)?, 0, &r.options)?)
             }
             _ => None,
         };
@@ -427,8 +430,12 @@ impl OneRun<'_> {
         let comm = threads(1).swap_remove(0);
         let mut rank = Rank::new(device, comm, schedule)?;
         restore(&mut rank, &checkpoint, false)?;
-        evaluate(&mut rank, &**test, &r.options).map(Some)
+        evaluate(&mut rank, memory(test)?, 0, &r.options).map(Some)
     }
+}
+
+fn memory(part: &Part) -> Result<Input<'_>> {
+    part.memory().map(|s| Input::Memory(&**s)).ok_or_else(|| Error::internal("samples that are not in memory"))
 }
 
 /// The outcome of rank 0, or the error that came first in cause: not one that only says that another rank failed.

@@ -10,7 +10,7 @@ use paceline_base::{Error, Result};
 use paceline_comm::threads;
 use paceline_data::Order;
 use paceline_engine::checkpoint::initialize;
-use paceline_engine::{Batch, Next, Rank};
+use paceline_engine::{Batch, Next, Rank, Rows};
 use paceline_graph::Graph;
 use paceline_kernels::{Cpu, CpuOptions, Device, Tuning};
 use paceline_plan::{Batches, PhaseKind, Schedule, UpdateMode, lower};
@@ -144,6 +144,7 @@ fn try_steps(
 ) -> Result<f64> {
     let mut rank = Rank::new(device, comm, schedule)?;
     initialize(&mut rank, graph, config.train.seed)?;
+    let memory = data.training.memory().ok_or_else(|| Error::internal("a trial needs samples in memory"))?;
     let (batch, samples) = (layout.batch.samples(), data.training.len());
     let phase = rank
         .schedule
@@ -158,7 +159,7 @@ fn try_steps(
         let next_start = ((steps + 1) as usize * batch) % (samples - batch + 1);
         let at_next = |row| order.at(0, next_start + row);
         let next = Some(Next { phase, id: steps + 1, at: &at_next });
-        let rows = Batch { samples: &*data.training, at: &at, id: Some(steps), next };
+        let rows = Batch { rows: Rows::Memory { samples: &**memory, at: &at }, id: Some(steps), next };
         let args = StepArgs { seed: 1, step: steps, rate: 1e-4, scale: 1.0 / batch as f64 };
         let elapsed = begin.elapsed().as_secs_f64();
         // The end is agreed on through the step's own sum, as in training.

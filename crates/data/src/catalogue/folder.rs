@@ -1,7 +1,7 @@
 //! A folder that holds a set: which of the four files are there, and the samples in them.
 
 use super::known::{FILES, TEST_IMAGES, TEST_LABELS, TRAIN_IMAGES, TRAIN_LABELS};
-use crate::{DataError, ImageSet, Result, Samples, idx};
+use crate::{DataError, ImageSet, Labelled, Result, idx};
 use std::path::{Path, PathBuf};
 
 /// The training and the test part of a folder.

@@ -18,11 +18,10 @@ pub(crate) mod sample;
 
 pub use get::{Got, Progress};
 
-use crate::{DataError, Fake, FakeSpec, Result, Samples};
+use crate::{DataError, Fake, FakeSpec, Part, Result};
 use known::KnownSet;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// A set, opened.
 #[derive(Clone)]
@@ -30,9 +29,11 @@ pub struct DataSet {
     /// Its name, as it was asked for.
     pub name: String,
     /// The training part.
-    pub train: Arc<dyn Samples>,
+    pub train: Part,
+    /// The validation part, if the set has one of its own.
+    pub validation: Option<Part>,
     /// The test part, if the set has one.
-    pub test: Option<Arc<dyn Samples>>,
+    pub test: Option<Part>,
     /// Names of the classes.
     pub class_names: Vec<String>,
     /// Where it came from, for a person.
@@ -110,25 +111,24 @@ impl Catalogue {
     pub fn open(&self, name: &str, options: &Options) -> Result<DataSet> {
         match self.resolve(name)? {
             Place::Fake(spec) => {
-                let train: Arc<dyn Samples> = Arc::new(Fake::train(&spec, options.seed));
-                let test: Arc<dyn Samples> = Arc::new(Fake::test(&spec, options.seed));
+                let (train, test) = (Fake::train(&spec, options.seed), Fake::test(&spec, options.seed));
                 let origin = format!("made up ({spec}, seed {})", options.seed);
-                Ok(data_set(name, train, Some(test), origin, Some("none: made up")))
+                Ok(data_set(name, train.into(), Some(test.into()), origin, Some("none: made up")))
             }
             Place::Embedded => {
-                let (train, test) = (Arc::new(sample::train()?), Arc::new(sample::test()?));
+                let (train, test) = (sample::train()?, sample::test()?);
                 let origin = "embedded in the program".to_string();
-                Ok(data_set(name, train, Some(test), origin, Some(known::FASHION_LICENCE)))
+                Ok(data_set(name, train.into(), Some(test.into()), origin, Some(known::FASHION_LICENCE)))
             }
             Place::Known(set, dir) => {
                 let pair = folder::read(&dir, Some(set.class_names()))?;
-                let test = pair.test.map(|test| Arc::new(test) as Arc<dyn Samples>);
-                Ok(data_set(name, Arc::new(pair.train), test, dir.display().to_string(), Some(set.licence)))
+                let test = pair.test.map(Part::from);
+                Ok(data_set(name, pair.train.into(), test, dir.display().to_string(), Some(set.licence)))
             }
             Place::Folder(dir) => {
                 let pair = folder::read(&dir, None)?;
-                let test = pair.test.map(|test| Arc::new(test) as Arc<dyn Samples>);
-                Ok(data_set(name, Arc::new(pair.train), test, dir.display().to_string(), None))
+                let test = pair.test.map(Part::from);
+                Ok(data_set(name, pair.train.into(), test, dir.display().to_string(), None))
             }
         }
     }
@@ -251,13 +251,15 @@ pub(crate) fn unknown(name: &str) -> DataError {
     }
 }
 
-fn data_set(
-    name: &str,
-    train: Arc<dyn Samples>,
-    test: Option<Arc<dyn Samples>>,
-    origin: String,
-    licence: Option<&str>,
-) -> DataSet {
+fn data_set(name: &str, train: Part, test: Option<Part>, origin: String, licence: Option<&str>) -> DataSet {
     let class_names = train.class_names().to_vec();
-    DataSet { name: name.into(), train, test, class_names, origin, licence: licence.map(String::from) }
+    DataSet {
+        name: name.into(),
+        train,
+        validation: None,
+        test,
+        class_names,
+        origin,
+        licence: licence.map(String::from),
+    }
 }

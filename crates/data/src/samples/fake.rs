@@ -7,7 +7,7 @@
 //! At most [`Fake::MAX_BYTES`] are kept. Beyond that samples repeat with a fixed period ([`Fake::distinct`]), which is
 //! right for what large made-up sets are for (measuring speed) and keeps an "ImageNet" within a laptop's memory.
 
-use super::{Features, Samples, fingerprint_of};
+use super::{Features, Labelled, Samples, fingerprint_of};
 use crate::{DataError, Result};
 use paceline_base::random::{Stream, Use};
 use std::fmt;
@@ -140,7 +140,7 @@ impl Fake {
     }
 }
 
-impl Samples for Fake {
+impl Labelled for Fake {
     fn len(&self) -> usize {
         self.0.count
     }
@@ -154,14 +154,6 @@ impl Samples for Fake {
     }
 
     #[inline]
-    fn features(&self, index: usize) -> Features<'_> {
-        let set = &*self.0;
-        assert!(index < set.count, "index {index} of {} samples", set.count);
-        let at = index % set.distinct * set.size;
-        Features::U8 { bytes: &set.bytes[at..at + set.size], scale: 1.0 / 255.0, offset: 0.0 }
-    }
-
-    #[inline]
     fn label(&self, index: usize) -> u32 {
         let set = &*self.0;
         assert!(index < set.count, "index {index} of {} samples", set.count);
@@ -171,6 +163,16 @@ impl Samples for Fake {
     /// Of the description: the content follows from it.
     fn fingerprint(&self) -> String {
         fingerprint_of([self.0.description.as_bytes()])
+    }
+}
+
+impl Samples for Fake {
+    #[inline]
+    fn features(&self, index: usize) -> Features<'_> {
+        let set = &*self.0;
+        assert!(index < set.count, "index {index} of {} samples", set.count);
+        let at = index % set.distinct * set.size;
+        Features::U8 { bytes: &set.bytes[at..at + set.size], scale: 1.0 / 255.0, offset: 0.0 }
     }
 }
 

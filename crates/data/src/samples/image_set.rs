@@ -1,6 +1,6 @@
 //! Images of bytes with their labels: MNIST and its relatives.
 
-use super::{Features, Samples, as_bytes, fingerprint_of};
+use super::{Features, Labelled, Samples, as_bytes, fingerprint_of};
 use crate::{DataError, Result, idx::Idx};
 use std::sync::{Arc, OnceLock};
 
@@ -74,7 +74,7 @@ impl ImageSet {
     }
 }
 
-impl Samples for ImageSet {
+impl Labelled for ImageSet {
     fn len(&self) -> usize {
         self.0.labels.len()
     }
@@ -88,12 +88,6 @@ impl Samples for ImageSet {
     }
 
     #[inline]
-    fn features(&self, index: usize) -> Features<'_> {
-        let set = &*self.0;
-        Features::U8 { bytes: &set.pixels[index * set.size..][..set.size], scale: 1.0 / 255.0, offset: 0.0 }
-    }
-
-    #[inline]
     fn label(&self, index: usize) -> u32 {
         u32::from(self.0.labels[index])
     }
@@ -104,5 +98,13 @@ impl Samples for ImageSet {
         set.fingerprint
             .get_or_init(|| fingerprint_of([b"images" as &[u8], &as_bytes(&set.shape), &set.pixels, &set.labels]))
             .clone()
+    }
+}
+
+impl Samples for ImageSet {
+    #[inline]
+    fn features(&self, index: usize) -> Features<'_> {
+        let set = &*self.0;
+        Features::U8 { bytes: &set.pixels[index * set.size..][..set.size], scale: 1.0 / 255.0, offset: 0.0 }
     }
 }

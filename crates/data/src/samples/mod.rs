@@ -1,16 +1,23 @@
-//! Samples in memory: what the engine trains from.
+//! Samples: what the engine trains from.
 //!
-//! A set of samples is anything that answers [`Samples`]. Bytes stay bytes until they are copied into a batch: a quarter
+//! What is known of samples without looking at their values is [`Labelled`]. Samples in memory answer [`Samples`], those
+//! that must be fetched and decoded answer [`Source`], and a [`Part`] of a set is one of the two. Bytes stay bytes until they are copied into a batch: a quarter
 //! of the memory and of the cache traffic of floats, and the scaling to 0…1 is free while the batch is written.
 
 mod fake;
 mod image_set;
+mod part;
+mod source;
 mod subset;
+mod supply;
 mod table;
 
 pub use fake::{Fake, FakeSpec};
 pub use image_set::ImageSet;
+pub use part::Part;
+pub use source::{Effort, Preview, Scratch, Source, Stage, Still};
 pub use subset::Subset;
+pub use supply::Supply;
 pub use table::Table;
 
 use sha2::{Digest, Sha256};
@@ -63,8 +70,8 @@ impl Features<'_> {
     }
 }
 
-/// A set of labelled samples of one shape. Indices at or above [`Samples::len`] panic, as with a slice.
-pub trait Samples: Send + Sync {
+/// A set of labelled samples of one shape. Indices at or above [`Labelled::len`] panic, as with a slice.
+pub trait Labelled: Send + Sync {
     /// How many samples.
     fn len(&self) -> usize;
 
@@ -84,9 +91,6 @@ pub trait Samples: Send + Sync {
     /// Their names.
     fn class_names(&self) -> &[String];
 
-    /// The values of a sample.
-    fn features(&self, index: usize) -> Features<'_>;
-
     /// The class of a sample.
     fn label(&self, index: usize) -> u32;
 
@@ -94,8 +98,14 @@ pub trait Samples: Send + Sync {
     fn fingerprint(&self) -> String;
 }
 
+/// Samples in memory.
+pub trait Samples: Labelled {
+    /// The values of a sample.
+    fn features(&self, index: usize) -> Features<'_>;
+}
+
 /// The fingerprint of some parts, each prefixed by its length so that they cannot run into each other.
-fn fingerprint_of<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
+pub(crate) fn fingerprint_of<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
     let mut hash = Sha256::new();
     for part in parts {
         hash.update((part.len() as u64).to_le_bytes());
@@ -110,6 +120,6 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 }
 
 /// A list of numbers as bytes, for fingerprints.
-fn as_bytes(numbers: &[usize]) -> Vec<u8> {
+pub(crate) fn as_bytes(numbers: &[usize]) -> Vec<u8> {
     numbers.iter().flat_map(|&n| (n as u64).to_le_bytes()).collect()
 }

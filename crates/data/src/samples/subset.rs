@@ -1,14 +1,13 @@
 //! A view of some samples of another set: a validation part, the first thousand, one class.
 
-use super::{Features, Samples, as_bytes, fingerprint_of};
+use super::{Features, Labelled, Samples, Scratch, Source, as_bytes, fingerprint_of};
 use crate::{DataError, Result};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Some samples of another set, which it shares.
-#[derive(Clone)]
-pub struct Subset {
-    of: Arc<dyn Samples>,
+/// Some samples of another set, which it shares. It is what the other set is: [`Samples`] in memory, or a [`Source`].
+pub struct Subset<S: ?Sized = dyn Samples> {
+    of: Arc<S>,
     chosen: Chosen,
 }
 
@@ -19,12 +18,18 @@ enum Chosen {
     List(Arc<[usize]>),
 }
 
-impl Subset {
+impl<S: ?Sized> Clone for Subset<S> {
+    fn clone(&self) -> Self {
+        Self { of: self.of.clone(), chosen: self.chosen.clone() }
+    }
+}
+
+impl<S: Labelled + ?Sized> Subset<S> {
     /// The samples of the given indices, in that order; an index may occur more than once.
     ///
     /// # Errors
     /// [`DataError::IndexOutOfRange`].
-    pub fn new(of: Arc<dyn Samples>, indices: impl Into<Arc<[usize]>>) -> Result<Self> {
+    pub fn new(of: Arc<S>, indices: impl Into<Arc<[usize]>>) -> Result<Self> {
         let indices = indices.into();
         let len = of.len();
         match indices.iter().find(|&&index| index >= len) {
@@ -37,7 +42,7 @@ impl Subset {
     ///
     /// # Errors
     /// [`DataError::IndexOutOfRange`].
-    pub fn range(of: Arc<dyn Samples>, range: Range<usize>) -> Result<Self> {
+    pub fn range(of: Arc<S>, range: Range<usize>) -> Result<Self> {
         let len = of.len();
         if range.end > len {
             return Err(DataError::IndexOutOfRange { index: range.end.saturating_sub(1), len });
@@ -62,7 +67,7 @@ impl Subset {
     }
 }
 
-impl Samples for Subset {
+impl<S: Labelled + ?Sized> Labelled for Subset<S> {
     fn len(&self) -> usize {
         match &self.chosen {
             Chosen::Range(range) => range.len(),
@@ -79,11 +84,6 @@ impl Samples for Subset {
     }
 
     #[inline]
-    fn features(&self, index: usize) -> Features<'_> {
-        self.of.features(self.origin(index))
-    }
-
-    #[inline]
     fn label(&self, index: usize) -> u32 {
         self.of.label(self.origin(index))
     }
@@ -92,5 +92,26 @@ impl Samples for Subset {
     fn fingerprint(&self) -> String {
         let indices: Vec<usize> = (0..self.len()).map(|i| self.origin(i)).collect();
         fingerprint_of([b"subset" as &[u8], self.of.fingerprint().as_bytes(), &as_bytes(&indices)])
+    }
+}
+
+impl<S: Samples + ?Sized> Samples for Subset<S> {
+    #[inline]
+    fn features(&self, index: usize) -> Features<'_> {
+        self.of.features(self.origin(index))
+    }
+}
+
+impl<S: Source + ?Sized> Source for Subset<S> {
+    fn place(&self, index: usize) -> String {
+        self.of.place(self.origin(index))
+    }
+
+    fn stored(&self) -> &'static str {
+        self.of.stored()
+    }
+
+    fn fetch(&self, index: usize, scratch: &mut Scratch, out: &mut [u8]) -> Result<()> {
+        self.of.fetch(self.origin(index), scratch, out)
     }
 }

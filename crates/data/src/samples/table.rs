@@ -1,6 +1,6 @@
 //! Samples of floats that the caller already has: a spiral, a toy problem of a test, a table from elsewhere.
 
-use super::{Features, Samples, as_bytes, fingerprint_of};
+use super::{Features, Labelled, Samples, as_bytes, fingerprint_of};
 use crate::{DataError, Result};
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ impl Table {
     }
 }
 
-impl Samples for Table {
+impl Labelled for Table {
     fn len(&self) -> usize {
         self.0.labels.len()
     }
@@ -51,11 +51,6 @@ impl Samples for Table {
     }
 
     #[inline]
-    fn features(&self, index: usize) -> Features<'_> {
-        Features::F32(&self.0.values[index * self.0.size..][..self.0.size])
-    }
-
-    #[inline]
     fn label(&self, index: usize) -> u32 {
         self.0.labels[index]
     }
@@ -64,5 +59,12 @@ impl Samples for Table {
         let values: Vec<u8> = self.0.values.iter().flat_map(|v| v.to_le_bytes()).collect();
         let labels: Vec<u8> = self.0.labels.iter().flat_map(|l| l.to_le_bytes()).collect();
         fingerprint_of([b"table" as &[u8], &as_bytes(&self.0.shape), &values, &labels])
+    }
+}
+
+impl Samples for Table {
+    #[inline]
+    fn features(&self, index: usize) -> Features<'_> {
+        Features::F32(&self.0.values[index * self.0.size..][..self.0.size])
     }
 }

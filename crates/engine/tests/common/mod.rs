@@ -4,7 +4,7 @@
 use paceline_base::kernel::StepArgs;
 use paceline_base::optim::Rule;
 use paceline_comm::Comm;
-use paceline_data::{Features, Order, Samples};
+use paceline_data::{Features, Labelled, Order, Samples};
 use paceline_engine::checkpoint::{Snapshot, TensorData, gather, initialize};
 use paceline_engine::{Batch, Rank, StepResult};
 use paceline_graph::Graph;
@@ -29,7 +29,7 @@ impl Toy {
     }
 }
 
-impl Samples for Toy {
+impl Labelled for Toy {
     fn len(&self) -> usize {
         self.values.len() / self.shape.iter().product::<usize>()
     }
@@ -39,15 +39,18 @@ impl Samples for Toy {
     fn class_names(&self) -> &[String] {
         &self.names
     }
-    fn features(&self, index: usize) -> Features<'_> {
-        let n: usize = self.shape.iter().product();
-        Features::F32(&self.values[index * n..(index + 1) * n])
-    }
     fn label(&self, index: usize) -> u32 {
         ((index * 13 + index / 3) % self.classes) as u32
     }
     fn fingerprint(&self) -> String {
         "toy".into()
+    }
+}
+
+impl Samples for Toy {
+    fn features(&self, index: usize) -> Features<'_> {
+        let n: usize = self.shape.iter().product();
+        Features::F32(&self.values[index * n..(index + 1) * n])
     }
 }
 

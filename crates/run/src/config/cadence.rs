@@ -105,19 +105,23 @@ impl Setting for CpuCore {
 
 impl Setting for Split {
     fn kind() -> String {
-        "\"test\" or a fraction".into()
+        "\"auto\", \"own\", \"test\" or a fraction".into()
     }
     fn read(value: &Value) -> Result<Self, Wrong> {
         match value {
-            Value::String(word) if word == "test" => Ok(Split::Test),
-            Value::String(_) => Err(Wrong::Because("is not understood".into())),
+            Value::String(word) => match &word[..] {
+                "test" => Ok(Split::Test),
+                "own" => Ok(Split::Own),
+                "auto" => Ok(Split::Auto),
+                _ => Err(Wrong::Because("is not understood".into())),
+            },
             number => f64::read(number).map(Split::Fraction),
         }
     }
     fn write(&self) -> Option<Value> {
         match self {
-            Split::Test => Some(Value::String("test".into())),
             Split::Fraction(fraction) => fraction.write(),
+            word => Some(Value::String(word.to_string())),
         }
     }
 }

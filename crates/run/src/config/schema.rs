@@ -21,8 +21,9 @@ schema! {
         /// IDX files, or made-up samples as fake:SHAPE:CLASSES:COUNT, such as fake:28x28:10:60000.
         name: String = "fashion-sample".into(), Limit::NotEmpty;
         /// Where validation samples come from: a fraction held out of the training part, with the same mixture of
-        /// classes, or "test" for the set's own test part.
-        validation: Split = Split::Fraction(0.1), Limit::Between(0.0, 1.0);
+        /// classes, "own" for the set's own validation part, "test" for its test part. "auto" is own where there is
+        /// such a part, else 0.1.
+        validation: Split = Split::Auto, Limit::Between(0.0, 1.0);
         /// Whether every epoch has its own order of samples. The order depends on train.seed and the epoch, never on
         /// the number of workers.
         shuffle: bool = true, Limit::None;

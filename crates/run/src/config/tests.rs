@@ -86,7 +86,7 @@ fn values_out_of_range_are_refused() {
     check_set("optimizer.momentum=-0.1", "is out of range");
     check_set("model.l2=-1", "give a number of at least 0");
     check_set("model.dropout=1.0", "is out of range");
-    check_set("data.validation=0", "give \"test\" or a fraction above 0 and below 1");
+    check_set("data.validation=0", "give \"auto\", \"own\", \"test\" or a fraction above 0 and below 1");
     check_set("data.validation=1.0", "is out of range");
     check_set("data.name=", "data.name = \"\" is out of range; give a string, not empty");
     check_set("schedule.gamma=1.5", "give \"auto\" or a number above 0, at most 1");
@@ -113,7 +113,7 @@ fn unknown_names_are_answered_with_the_nearest() {
     check_set("model.activation=gleu", "did you mean gelu?");
     check_set("strategy.update=shard", "did you mean sharded? give \"auto\" or one of replicated, sharded");
     check_set("strategy.device=gpu:0", "is not a device; give \"cpu:N\" with the number of a core");
-    check_set("data.validation=tset", "is not understood; give \"test\" or a fraction");
+    check_set("data.validation=tset", "is not understood; give \"auto\", \"own\", \"test\" or a fraction");
     check_set("checkpoint.every=5m", "is not understood; give \"epoch\", \"never\"");
     check_set("train.batch=32*worker", "uses \"worker\"; the only name it can use is workers; give a whole number");
     check_set("batch=32", "--set batch=32: there is no key batch; did you mean train.batch?");
