@@ -43,6 +43,7 @@ pub mod machine;
 mod number;
 mod read;
 mod step;
+mod study;
 mod summary;
 mod writer;
 
@@ -53,6 +54,7 @@ pub use line::Header;
 pub use machine::Machine;
 pub use read::{RunData, read_run, read_summary};
 pub use step::{EpochRecord, Part, StepRecord, TimeSplit};
+pub use study::{Cell, Form, Measurement, MeasurementWriter, PageCache, Study, Variant, read_study, work_of};
 pub use summary::{Exactness, Prepared, Status, Summary, Work};
 pub use writer::{StepWriter, Written};
 

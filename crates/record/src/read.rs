@@ -75,7 +75,7 @@ pub fn read_summary(path: impl AsRef<Path>) -> Result<Option<Summary>> {
     serde_json::from_value(value).map(Some).map_err(damaged)
 }
 
-fn read_config(path: &Path, notes: &mut Vec<String>) -> Result<toml::Table> {
+pub(crate) fn read_config(path: &Path, notes: &mut Vec<String>) -> Result<toml::Table> {
     let Some(text) = read_text(path)? else {
         notes.push("there is no run.toml: the configuration is not known".into());
         return Ok(toml::Table::new());
@@ -135,7 +135,7 @@ fn read_text(path: &Path) -> Result<Option<String>> {
     }
 }
 
-fn no_format(path: &Path) -> Error {
+pub(crate) fn no_format(path: &Path) -> Error {
     Error::user(format!(
         "{} does not begin by saying its format (`format = {FORMAT}`): it was not written by Paceline, or its beginning is lost",
         path.display()
