@@ -6,6 +6,7 @@
 //! - [`compare`] puts runs side by side; [`comparison_table`] prints that.
 //! - [`closing_table`] is what a finished run prints.
 //! - [`verdicts`] says what is wrong or right with a run, and why.
+//! - [`study`] reads speed studies: fits, correlations, words.
 //! - [`html`] and [`write_html`] make one self-contained page.
 //!
 //! ```
@@ -25,6 +26,7 @@ mod digest;
 mod format;
 mod grid;
 mod html;
+pub mod study;
 mod terminal;
 pub mod verdict;
 

@@ -35,6 +35,22 @@ pub enum Topic {
     ComputeBound,
     /// What more replicas gained.
     Scaling,
+    /// Files against records.
+    Form,
+    /// What a parameter of reading does to throughput.
+    Parameter,
+    /// Cold against warm.
+    PageCache,
+    /// What caching and partitioning gain.
+    Variants,
+    /// One engine or machine against another.
+    Engines,
+    /// How much repetitions differ.
+    Noise,
+    /// The machine became faster or slower during the study.
+    Drift,
+    /// What could not be measured.
+    NotMeasured,
 }
 
 /// How much it matters.

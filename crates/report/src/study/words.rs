@@ -1,0 +1,384 @@
+//! What a study says in plain words, each sentence with its figures.
+//!
+//! A difference is stated only if its 95 % confidence interval leaves no doubt that there is one; otherwise the words say
+//! that it is within the noise.
+
+use paceline_record::{Form, PageCache, Study, Variant};
+
+use super::analysis::{Condition, Parameter, Series, blocks};
+use super::stats::{self, Ratio};
+use crate::format;
+use crate::verdict::{Level, Topic, Verdict};
+
+/// From this share of the best throughput on, more of a parameter is taken to bring no more.
+const SATURATED: f64 = 0.95;
+/// Noise up to this is good.
+const QUIET: f64 = 0.05;
+/// Noise from this on is a warning.
+const NOISY: f64 = 0.15;
+/// A parabola must explain so much more of the variance than a line before the response is called curved.
+const CURVED: f64 = 0.05;
+
+/// All that the studies say: about each, then about what differs between them.
+pub fn words(studies: &[Study], series: &[Series]) -> Vec<Verdict> {
+    let mut all = Vec::new();
+    for (number, study) in studies.iter().enumerate() {
+        let of: Vec<&Series> = series.iter().filter(|s| s.study == number).collect();
+        for files in of.iter().filter(|s| s.form == Form::Files) {
+            for records in of.iter().filter(|s| s.form == Form::Records) {
+                all.extend(forms(files, records));
+            }
+        }
+        for s in &of {
+            for parameter in [Parameter::BatchSize, Parameter::BatchNumber, Parameter::DataSize, Parameter::Repetition]
+            {
+                all.extend(effect(s, parameter));
+            }
+            all.extend(page_cache(s));
+            all.extend(variants(s));
+        }
+        all.extend(noise(&of));
+        all.extend(drift(&of));
+        let warnings = study.summary.iter().flat_map(|s| &s.warnings);
+        all.extend(
+            warnings
+                .map(|warning| Verdict::new(Topic::NotMeasured, Level::Warning, "not as asked", warning.clone(), "")),
+        );
+    }
+    for (i, a) in series.iter().enumerate() {
+        for b in series[i + 1..].iter().filter(|b| b.form == a.form && (b.study != a.study || b.engine != a.engine)) {
+            all.extend(engines(a, b));
+        }
+    }
+    all
+}
+
+/// `9.1×`, `12×`.
+pub(crate) fn times(ratio: f64) -> String {
+    match ratio {
+        r if r >= 9.95 => format!("{r:.0}×"),
+        r if r >= 1.995 => format!("{r:.1}×"),
+        r => format!("{r:.2}×"),
+    }
+}
+
+fn interval(ratio: &Ratio) -> String {
+    let cells = if ratio.blocks == 1 { "1 cell".into() } else { format!("{} matched cells", ratio.blocks) };
+    format!("95 % confidence {} to {}, {cells}", times(ratio.low), times(ratio.high))
+}
+
+/// Files against records: under the grid's condition if both have it.
+pub fn forms(files: &Series, records: &Series) -> Option<Verdict> {
+    let condition = files.grid;
+    let ratio = stats::ratio(&blocks(records.under(condition), files.under(condition)))?;
+    let figures = format!(
+        "{} images/s from {} and {} from {} ({}; {})",
+        format::rate(mean_under(records, condition)),
+        records.name,
+        format::rate(mean_under(files, condition)),
+        files.name,
+        condition.name(),
+        interval(&ratio)
+    );
+    if !ratio.clear() {
+        return Some(Verdict::new(
+            Topic::Form,
+            Level::Note,
+            "files and records are equally fast within the noise",
+            figures,
+            "more repetitions would show smaller differences",
+        ));
+    }
+    let (fast, slow, value) =
+        if ratio.value > 1.0 { ("records", "files", ratio.value) } else { ("files", "records", 1.0 / ratio.value) };
+    let (large, small) = (files.bytes_per_image, records.bytes_per_image);
+    let advice = if large > 1.5 * small && ratio.value > 1.0 {
+        format!(
+            "a file holds {} an image and a record {}, so that part of it is smaller images, not the format",
+            paceline_base::text::bytes(large as u64),
+            paceline_base::text::bytes(small as u64)
+        )
+    } else {
+        String::new()
+    };
+    Some(Verdict::new(
+        Topic::Form,
+        Level::Note,
+        format!("{fast} are read {} as fast as {slow}", times(value)),
+        figures,
+        advice,
+    ))
+}
+
+fn mean_under(series: &Series, condition: Condition) -> f64 {
+    stats::mean(&series.under(condition).map(|m| m.images_per_s()).collect::<Vec<_>>())
+}
+
+/// What a parameter does to throughput: saturates, peaks, rises on, falls, or nothing that can be told from noise.
+pub fn effect(series: &Series, parameter: Parameter) -> Option<Verdict> {
+    let effect = series.effect(parameter)?;
+    let values: Vec<usize> = effect.levels.iter().map(|level| level.value).collect();
+    if values.len() < 2 {
+        return None;
+    }
+    // Relative to the first value, in blocks of equal other parameters: left-out cells must not look like an effect.
+    let relative = |value: usize| -> Option<f64> {
+        let differences: Vec<f64> =
+            series.at_values(parameter, value, values[0]).iter().map(|(a, b)| geometric(a) - geometric(b)).collect();
+        (!differences.is_empty()).then(|| stats::mean(&differences).exp())
+    };
+    let gains: Vec<(usize, f64)> = values.iter().filter_map(|&value| Some((value, relative(value)?))).collect();
+    let best = *gains.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let worst = *gains.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
+    let last = *gains.last()?;
+    let name = parameter.name();
+    // The best and the worst of many values always differ somewhat: the comparison must be surer by the number of pairs
+    // and of parameters (Bonferroni).
+    let comparisons = gains.len() * (gains.len() - 1) / 2 * Parameter::ALL.len();
+    let confidence = 1.0 - (1.0 - stats::CONFIDENCE) / comparisons.max(1) as f64;
+    let ratio = stats::ratio_at(&series.at_values(parameter, best.0, worst.0), confidence);
+    let means = format!(
+        "mean {} images/s at {} and {} at {}",
+        rate_at(effect, worst.0),
+        worst.0,
+        rate_at(effect, best.0),
+        best.0
+    );
+    let Some(ratio) = ratio.filter(|r| best.0 != worst.0 && r.low > 1.0) else {
+        return Some(Verdict::new(
+            Topic::Parameter,
+            if parameter == Parameter::Repetition { Level::Good } else { Level::Note },
+            format!("{name} makes no difference for {} beyond the noise", series.name),
+            means,
+            "",
+        ));
+    };
+    if parameter == Parameter::Repetition {
+        return Some(Verdict::new(
+            Topic::Parameter,
+            Level::Warning,
+            format!("repetitions of {} differ by more than noise", series.name),
+            format!("{means}: {}", times(ratio.value)),
+            "something besides the parameters changed; measure again on a quiet machine",
+        ));
+    }
+    let enough = gains.iter().find(|(_, gain)| *gain >= SATURATED * best.1).copied().unwrap_or(best);
+    let fell = last.1 < SATURATED * best.1;
+    let (title, advice) = if enough.0 == values[0] && fell {
+        (format!("throughput of {} falls from {name} {} on", series.name, best.0), String::new())
+    } else if fell {
+        (format!("throughput of {} peaks at {name} {}", series.name, best.0), String::new())
+    } else if enough.0 == last.0 {
+        (
+            format!("throughput of {} still rises at {name} {}", series.name, last.0),
+            "larger values may bring more".to_string(),
+        )
+    } else if enough.0 == values[0] {
+        (format!("{name} makes little difference for {}", series.name), String::new())
+    } else {
+        (format!("throughput of {} saturates at {name} {}", series.name, enough.0), String::new())
+    };
+    let mut reason = format!("{means}, {}", times(best.1 / worst.1));
+    if let (Some(line), Some(parabola)) = (&effect.linear, &effect.quadratic)
+        && parabola.r2 > line.r2 + CURVED
+    {
+        reason.push_str(&format!(
+            "; the response is not linear: a parabola explains {:.0} % of the variance, a line {:.0} %",
+            parabola.r2 * 100.0,
+            line.r2 * 100.0
+        ));
+    }
+    Some(Verdict::new(Topic::Parameter, Level::Note, title, reason, advice))
+}
+
+fn geometric(values: &[f64]) -> f64 {
+    stats::mean(&values.iter().map(|v| v.ln()).collect::<Vec<_>>())
+}
+
+fn rate_at(effect: &super::analysis::Effect, value: usize) -> String {
+    effect
+        .levels
+        .iter()
+        .find(|level| level.value == value)
+        .map_or(format::NONE.into(), |level| format::rate(level.mean))
+}
+
+/// Cold against warm, of the variant of the grid (or the first that has both).
+pub fn page_cache(series: &Series) -> Option<Verdict> {
+    let order = std::iter::once(series.grid.variant).chain(Variant::ALL);
+    let (ratio, variant) =
+        order.filter(|variant| !variant.caching() || series.grid.variant.caching()).find_map(|variant| {
+            let under = |page_cache| series.under(Condition { page_cache, variant });
+            Some((stats::ratio(&blocks(under(PageCache::Warm), under(PageCache::Cold)))?, variant))
+        })?;
+    let reason = format!("{}; {}", variant.name(), interval(&ratio));
+    let what = &series.name;
+    Some(if !ratio.clear() {
+        Verdict::new(
+            Topic::PageCache,
+            Level::Note,
+            format!("cold reading of {what} is as fast as warm within the noise"),
+            reason,
+            "the disk (or a cache beneath the system's own) keeps up",
+        )
+    } else if ratio.value > 1.0 {
+        let advice =
+            if ratio.value > 1.5 { "memory for the page cache, or a cache of your own, would pay" } else { "" };
+        let title = format!("cold reading of {what} is {} slower", times(ratio.value));
+        Verdict::new(Topic::PageCache, Level::Note, title, reason, advice)
+    } else {
+        let title = format!("cold reading of {what} is {} as fast as warm, which is strange", times(1.0 / ratio.value));
+        Verdict::new(
+            Topic::PageCache,
+            Level::Warning,
+            title,
+            reason,
+            "something besides the page cache changed; measure again",
+        )
+    })
+}
+
+/// What caching and partitioning gain, alone and together.
+pub fn variants(series: &Series) -> Option<Verdict> {
+    let page_cache = series.grid.page_cache;
+    let under = |variant| series.under(Condition { page_cache, variant });
+    let over = |a, b| stats::ratio(&blocks(under(a), under(b)));
+    let caching = over(Variant::Caching, Variant::Neither);
+    let partitioning = over(Variant::Partitioning, Variant::Neither);
+    let both = over(Variant::Both, Variant::Neither);
+    let added = over(Variant::Both, Variant::Partitioning);
+    let gain = |ratio: &Option<Ratio>| ratio.as_ref().map(|r| if r.clear() { r.value } else { 1.0 });
+    let nothing = |g: f64| (1.0 / 1.02..=1.02).contains(&g);
+    let tell = |g: f64| match g {
+        g if nothing(g) => "gains nothing".to_string(),
+        g if g > 1.0 => format!("makes it {} as fast", times(g)),
+        g => format!("makes it {} slower", times(1.0 / g)),
+    };
+    let mut parts = Vec::new();
+    if let Some(g) = gain(&partitioning) {
+        parts.push(format!("partitioning alone {}", tell(g)));
+    }
+    if let Some(g) = gain(&caching) {
+        // The finding of one of the field reports, which is worth its own words.
+        let only = nothing(g) && gain(&added).is_some_and(|g| g > 1.02);
+        parts.push(if only {
+            "caching alone gains nothing without partitioning".into()
+        } else {
+            format!("caching alone {}", tell(g))
+        });
+    }
+    if let Some(g) = gain(&both) {
+        parts.push(format!("both {}", tell(g)));
+    }
+    if parts.is_empty() {
+        return None;
+    }
+    let mut reasons = Vec::new();
+    for (variant, ratio) in [(Variant::Partitioning, partitioning), (Variant::Caching, caching), (Variant::Both, both)]
+    {
+        if let Some(ratio) = ratio {
+            reasons.push(format!("{} {} to {}", variant.name(), times(ratio.low), times(ratio.high)));
+        }
+    }
+    let kept = series.conditions.iter().find(|c| c.condition == Condition { page_cache, variant: Variant::Both });
+    let kept = kept.map_or(String::new(), |c| {
+        format!("; with caching {} of the images came from memory", format::percent(c.from_cache))
+    });
+    Some(Verdict::new(
+        Topic::Variants,
+        Level::Note,
+        format!("{}: {}", series.name, format::list(&parts)),
+        format!("against neither, {}, 95 % confidence: {}{kept}", page_cache.name(), format::list(&reasons)),
+        "",
+    ))
+}
+
+/// One engine, study or machine against another.
+pub fn engines(a: &Series, b: &Series) -> Option<Verdict> {
+    let ratio = stats::ratio(&blocks(b.under(a.grid), a.under(a.grid)))?;
+    let reason = format!("{}; {}", a.grid.name(), interval(&ratio));
+    let title = if !ratio.clear() {
+        format!("{} and {} are equally fast within the noise", a.name, b.name)
+    } else if ratio.value > 1.0 {
+        format!("{} is read {} as fast as {}", b.name, times(ratio.value), a.name)
+    } else {
+        format!("{} is read {} as fast as {}", a.name, times(1.0 / ratio.value), b.name)
+    };
+    Some(Verdict::new(Topic::Engines, Level::Note, title, reason, ""))
+}
+
+/// How much repetitions of the same cell differ.
+pub fn noise(series: &[&Series]) -> Option<Verdict> {
+    let known: Vec<(&str, f64)> = series.iter().filter_map(|s| Some((s.name.as_str(), s.noise?))).collect();
+    let worst = known.iter().map(|k| k.1).fold(f64::NAN, f64::max);
+    if worst.is_nan() {
+        return series.first().map(|_| {
+            Verdict::new(
+                Topic::Noise,
+                Level::Warning,
+                "the noise is not known",
+                "every cell was measured once".into(),
+                "give --repetitions 3 or more",
+            )
+        });
+    }
+    let level = match worst {
+        w if w <= QUIET => Level::Good,
+        w if w < NOISY => Level::Note,
+        _ => Level::Warning,
+    };
+    let each: Vec<String> = known.iter().map(|(name, cv)| format!("{name} {:.1} %", cv * 100.0)).collect();
+    let advice = match level {
+        Level::Warning => "give more --repetitions or larger data-set sizes, or measure on a quiet machine",
+        _ => "",
+    };
+    Some(Verdict::new(
+        Topic::Noise,
+        level,
+        format!("noise {:.0} %", worst * 100.0),
+        format!("coefficient of variation between repetitions of a cell: {}", format::list(&each)),
+        advice,
+    ))
+}
+
+/// Whether throughput changed in the course of the study: each measurement relative to the mean of its cell, against the
+/// order. The order is random, so that a drift does not look like an effect, but it widens the noise.
+pub fn drift(series: &[&Series]) -> Option<Verdict> {
+    let points = relative_to_cell(series);
+    let line = stats::linear(&points)?;
+    let last = points.iter().map(|p| p.0).fold(0.0, f64::max);
+    let change = line.slope * last;
+    if !line.clear() || change.abs() < QUIET {
+        return None;
+    }
+    let direction = if change > 0.0 { "faster" } else { "slower" };
+    Some(Verdict::new(
+        Topic::Drift,
+        Level::Warning,
+        format!("the machine became {:.0} % {direction} during the study", change.abs() * 100.0),
+        format!("correlation of throughput with the order of measuring {:.2}", line.pearson),
+        "the order was random, so that this is noise and no effect; a quiet machine would give narrower intervals",
+    ))
+}
+
+/// For each measurement without caching its place in the order and its throughput ÷ the mean of its cell.
+pub(crate) fn relative_to_cell(series: &[&Series]) -> Vec<(f64, f64)> {
+    let mut points = Vec::new();
+    for s in series {
+        let plain: Vec<_> = s.measurements.iter().filter(|m| !m.cell.caching).collect();
+        for m in &plain {
+            let same: Vec<f64> = plain
+                .iter()
+                .filter(|o| {
+                    Condition::of(o) == Condition::of(m)
+                        && (o.cell.batch, o.cell.batches) == (m.cell.batch, m.cell.batches)
+                })
+                .map(|o| o.images_per_s())
+                .collect();
+            if same.len() > 1 {
+                points.push((m.cell.id as f64, m.images_per_s() / stats::mean(&same)));
+            }
+        }
+    }
+    points
+}
