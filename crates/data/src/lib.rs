@@ -48,7 +48,7 @@ pub mod split;
 pub mod tfrecord;
 
 pub use catalogue::{Catalogue, DataSet, Entry, Got, Options, Progress};
-pub use error::{DataError, Result};
+pub use error::{DataError, ExampleError, PhotoError, RecordError, Result, ShardError};
 pub use info::Info;
 pub use order::Order;
 pub use samples::{

@@ -1,22 +1,62 @@
 //! Labelled image files: a folder with one folder per class, or a table (`csv`, `tsv`) of path and label.
+//!
+//! The list is a function of the names alone, not of the order in which the system lists them: classes are sorted, and
+//! within a class the paths, byte by byte. Names of files may be any bytes; names of classes are text. A file costs its
+//! path and 16 bytes, so that a million of them fit easily.
 
-use crate::Result;
+mod folder;
+mod table;
+
+pub use table::parse_table;
+
+use crate::{DataError, PhotoError, Result};
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+
+/// More classes than that are folders that were meant otherwise.
+const MAX_CLASSES: usize = 1 << 20;
 
 /// The files of a set of photos, sorted by class and name; a few bytes for each beyond its name.
 #[derive(Debug, Default)]
-pub struct Photos {}
+pub struct Photos {
+    /// What the paths are relative to.
+    root: PathBuf,
+    /// All paths, one after another.
+    paths: Vec<u8>,
+    files: Vec<Entry>,
+    classes: Vec<String>,
+    ignored: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    start: u64,
+    length: u32,
+    class: u32,
+}
 
 impl Photos {
     /// Lists `path`: a folder of class folders (searched in depth), or a `csv`/`tsv` file.
+    ///
+    /// # Errors
+    /// [`DataError::Io`] and [`DataError::Photos`].
     pub fn list(path: &Path) -> Result<Self> {
-        let _ = path;
-        todo!()
+        if path.is_dir() {
+            return folder::list(path);
+        }
+        if !path.exists() {
+            let source = std::io::Error::from(std::io::ErrorKind::NotFound);
+            return Err(DataError::Io { doing: "read", path: path.to_path_buf(), source });
+        }
+        match table_kind(path) {
+            Some(tabs) => table::list(path, tabs),
+            None => Err(PhotoError::NotPhotos { path: path.display().to_string() }.into()),
+        }
     }
 
     /// How many files.
     pub fn len(&self) -> usize {
-        todo!()
+        self.files.len()
     }
 
     /// Whether there are none.
@@ -24,20 +64,88 @@ impl Photos {
         self.len() == 0
     }
 
-    /// Names of the classes, sorted.
+    /// Names of the classes, sorted. Whether one is enough is for the caller to decide.
     pub fn classes(&self) -> &[String] {
-        todo!()
+        &self.classes
     }
 
     /// The path of a file.
     pub fn path(&self, index: usize) -> PathBuf {
-        let _ = index;
-        todo!()
+        self.root.join(self.name(index))
+    }
+
+    /// The path of a file below the folder (or as the table has it).
+    pub fn name(&self, index: usize) -> PathBuf {
+        PathBuf::from(from_bytes(self.bytes(&self.files[index])))
     }
 
     /// The class of a file.
     pub fn class(&self, index: usize) -> usize {
-        let _ = index;
-        todo!()
+        self.files[index].class as usize
     }
+
+    /// How many files of each class.
+    pub fn counts(&self) -> Vec<usize> {
+        let mut counts = vec![0; self.classes.len()];
+        self.files.iter().for_each(|file| counts[file.class as usize] += 1);
+        counts
+    }
+
+    /// Files that were left out because they are hidden or not named like images (jpg, jpeg, png).
+    pub fn ignored(&self) -> usize {
+        self.ignored
+    }
+
+    fn bytes(&self, file: &Entry) -> &[u8] {
+        &self.paths[file.start as usize..][..file.length as usize]
+    }
+
+    fn push(&mut self, path: &[u8], class: usize) {
+        // Paths are short (4 KiB on Linux) and classes few: both fit in 32 bits.
+        let (start, length, class) = (self.paths.len() as u64, path.len() as u32, class as u32);
+        self.paths.extend_from_slice(path);
+        self.files.push(Entry { start, length, class });
+    }
+
+    /// Puts classes and files in order.
+    fn sort(&mut self) {
+        let mut order: Vec<usize> = (0..self.classes.len()).collect();
+        order.sort_by(|&a, &b| self.classes[a].cmp(&self.classes[b]));
+        let mut place = vec![0; order.len()];
+        order.iter().enumerate().for_each(|(to, &from)| place[from] = to as u32);
+        self.classes.sort();
+        self.paths.shrink_to_fit();
+        let mut files = std::mem::take(&mut self.files);
+        files.iter_mut().for_each(|file| file.class = place[file.class as usize]);
+        files.sort_unstable_by(|a, b| (a.class, self.bytes(a)).cmp(&(b.class, self.bytes(b))));
+        files.shrink_to_fit();
+        self.files = files;
+    }
+}
+
+/// Whether a path is a table by its name, and then whether it is one with tabs.
+pub(crate) fn table_kind(path: &Path) -> Option<bool> {
+    let extension = path.extension()?;
+    [("csv", false), ("tsv", true)]
+        .into_iter()
+        .find(|(name, _)| extension.eq_ignore_ascii_case(name))
+        .map(|(_, tabs)| tabs)
+}
+
+/// Whether a file is named like an image.
+pub(crate) fn is_image_name(name: &OsStr) -> bool {
+    let extension = Path::new(name).extension();
+    extension.is_some_and(|e| ["jpg", "jpeg", "jpe", "jfif", "png"].iter().any(|known| e.eq_ignore_ascii_case(known)))
+}
+
+#[cfg(unix)]
+fn from_bytes(bytes: &[u8]) -> OsString {
+    use std::os::unix::ffi::OsStrExt;
+    OsStr::from_bytes(bytes).to_os_string()
+}
+
+/// Elsewhere names are no bytes: what is not UTF-8 cannot be opened, and says so then.
+#[cfg(not(unix))]
+fn from_bytes(bytes: &[u8]) -> OsString {
+    OsString::from(String::from_utf8_lossy(bytes).into_owned())
 }

@@ -1,87 +1,40 @@
 //! TFRecord: records framed by lengths and masked CRC-32C checksums, plain, gzip or zlib.
+//!
+//! A record is its length (8 bytes, little-endian), the masked CRC-32C of those 8 bytes, the data, and the masked
+//! CRC-32C of the data. There is no header, no count and no end mark; gzip or zlib packs the whole file.
+//!
+//! A reader never trusts a length: its checksum is always checked, a record must fit into what is left of the file, and
+//! memory for a stream grows with the bytes that have really come.
+//!
+//! [`Reader`] takes a stream, [`Writer`] makes one, [`Contents`] is a whole file in memory that can be scanned without
+//! copying, and [`File`] is such a file with the place of every record, for access in any order.
 
-use crate::Result;
-use std::io::{Read, Write};
-use std::path::Path;
+mod contents;
+mod file;
+mod frame;
+mod packing;
+mod reader;
+mod writer;
 
-/// How the whole file is packed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Packing {
-    /// Not at all.
-    #[default]
-    Plain,
-    /// gzip.
-    Gzip,
-    /// zlib.
-    Zlib,
+pub use contents::{Contents, Scan};
+pub use file::File;
+pub use frame::{FRAME, masked_crc};
+pub use packing::Packing;
+pub use reader::Reader;
+pub use writer::Writer;
+
+/// What is refused before memory is taken for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The longest record that is read from a stream or from a packed file, in bytes. A plain file needs no limit: its
+    /// records are mapped, and none can be longer than the file.
+    pub record: u64,
+    /// The most that is held in memory of one packed file, in unpacked bytes.
+    pub unpacked: u64,
 }
 
-/// Reads records one after another, from any stream; the packing is found out from the first bytes.
-pub struct Reader<R> {
-    _input: R,
-}
-
-impl<R: Read> Reader<R> {
-    /// `name` is used in errors; `verify` checks the checksums of the data (those of lengths are always checked).
-    pub fn new(input: R, name: &str, verify: bool) -> Result<Self> {
-        let _ = (name, verify);
-        Ok(Self { _input: input })
-    }
-
-    /// The next record into `record` (cleared first); its offset in the unpacked stream, or none at the end.
-    pub fn next(&mut self, record: &mut Vec<u8>) -> Result<Option<u64>> {
-        let _ = record;
-        todo!()
-    }
-}
-
-/// Writes records.
-pub struct Writer<W: Write> {
-    _output: W,
-}
-
-impl<W: Write> Writer<W> {
-    /// A writer of plain or packed records.
-    pub fn new(output: W, packing: Packing) -> Self {
-        let _ = packing;
-        Self { _output: output }
-    }
-
-    /// Appends a record.
-    pub fn write(&mut self, record: &[u8]) -> std::io::Result<()> {
-        let _ = record;
-        todo!()
-    }
-
-    /// Ends the file and gives the stream back.
-    pub fn finish(self) -> std::io::Result<W> {
-        todo!()
-    }
-}
-
-/// A file of records in memory: mapped if plain, unpacked if not; records can be read in any order.
-pub struct File {}
-
-impl File {
-    /// Opens and finds where every record is. Lengths are always checked; data when `verify`.
-    pub fn open(path: &Path, verify: bool) -> Result<Self> {
-        let _ = (path, verify);
-        todo!()
-    }
-
-    /// How many records.
-    pub fn len(&self) -> usize {
-        todo!()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// A record. (Its checksum was checked by `open` if it was to be.)
-    pub fn get(&self, index: usize) -> &[u8] {
-        let _ = index;
-        todo!()
+impl Default for Limits {
+    fn default() -> Self {
+        Self { record: 1 << 30, unpacked: 4 << 30 }
     }
 }

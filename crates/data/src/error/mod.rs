@@ -2,6 +2,16 @@
 //!
 //! Every message is lower case, begins with the file, name or address that it is about, and ends in what to do.
 
+mod example;
+mod photos;
+mod record;
+mod shards;
+
+pub use example::ExampleError;
+pub use photos::PhotoError;
+pub use record::RecordError;
+pub use shards::ShardError;
+
 use std::path::{Path, PathBuf};
 
 /// The result type of this crate.
@@ -72,6 +82,26 @@ pub enum DataError {
         /// What the decoder said.
         reason: String,
     },
+
+    /// A malformed file of records.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// A record that is no Example.
+    #[error(
+        "{place}: not a tf.train.Example: {source}; write the record again, or leave bad records out with --skip-bad"
+    )]
+    Example {
+        /// File and record.
+        place: String,
+        /// What is wrong, and at which byte of the record.
+        source: ExampleError,
+    },
+    /// A wrong list of photos.
+    #[error(transparent)]
+    Photos(#[from] PhotoError),
+    /// A wrong folder of shards.
+    #[error(transparent)]
+    Shards(#[from] ShardError),
 
     // ---- sets ----
     /// Images with the rank of labels, or the other way round.

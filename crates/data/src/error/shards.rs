@@ -1,0 +1,155 @@
+//! What can be wrong with a folder of shards.
+
+/// A folder of shards that is not what it says.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ShardError {
+    /// No record files.
+    #[error(
+        "{path}: no record files (.tfrec, .tfrecord, .tfrecords, name-00000-of-00008); give a folder of shards or one file"
+    )]
+    NoShards {
+        /// The folder.
+        path: String,
+    },
+    /// An index that is no JSON of the right form.
+    #[error("{path}: not an index of shards ({reason}); write the shards again with `paceline prepare`")]
+    Index {
+        /// The file.
+        path: String,
+        /// What the parser said, with line and column.
+        reason: String,
+    },
+    /// An index of a newer program.
+    #[error("{path}: format {found}, and this program knows formats up to {known}; use a newer paceline")]
+    NewerIndex {
+        /// The file.
+        path: String,
+        /// Its format.
+        found: u32,
+        /// The newest known one.
+        known: u32,
+    },
+    /// A shard file of an index that lies elsewhere.
+    #[error("{path}: the shard name `{file}` is not a plain file name; the index is damaged or hostile")]
+    FileName {
+        /// The index.
+        path: String,
+        /// The name.
+        file: String,
+    },
+    /// A part that the index does not have.
+    #[error("{path}: no part `{part}`; it has {known}")]
+    NoPart {
+        /// The folder or index.
+        path: String,
+        /// The part asked for.
+        part: String,
+        /// The parts there are.
+        known: String,
+    },
+    /// A shard of another size than the index says.
+    #[error(
+        "{path}: {found} bytes, but the index says {expected}; the shard was changed or not fully copied: copy or prepare it again"
+    )]
+    Size {
+        /// The shard.
+        path: String,
+        /// Bytes in the index.
+        expected: u64,
+        /// Bytes of the file.
+        found: u64,
+    },
+    /// A shard with another number of records than the index says.
+    #[error("{path}: {found} records, but the index says {expected}; the shard was changed: copy or prepare it again")]
+    Count {
+        /// The shard.
+        path: String,
+        /// Records in the index.
+        expected: usize,
+        /// Records in the file.
+        found: usize,
+    },
+    /// No feature that can be the image.
+    #[error("{place}: none of its features is an image ({known}); name the image feature `image` or `image/encoded`")]
+    NoImage {
+        /// File and record.
+        place: String,
+        /// The features it has.
+        known: String,
+    },
+    /// A record without the image that the others have.
+    #[error(
+        "{place}: no feature `{feature}` with the image; make the record again, or leave bad records out with --skip-bad"
+    )]
+    MissingImage {
+        /// File and record.
+        place: String,
+        /// The feature.
+        feature: String,
+    },
+    /// A record without a class.
+    #[error("{place}: no class: {wanted}; make the record again, or leave bad records out with --skip-bad")]
+    MissingClass {
+        /// File and record.
+        place: String,
+        /// The features that were looked for.
+        wanted: String,
+    },
+    /// A class that cannot be one.
+    #[error(
+        "{place}: class {class} is not between 0 and {max}; correct the record, or leave bad records out with --skip-bad"
+    )]
+    Class {
+        /// File and record.
+        place: String,
+        /// The class.
+        class: i64,
+        /// The largest possible one.
+        max: usize,
+    },
+    /// One class with two names.
+    #[error(
+        "{place}: class {class} is called `{name}` here and `{other}` elsewhere; make the shards again with one list of classes"
+    )]
+    Names {
+        /// Where the second name was seen.
+        place: String,
+        /// The class.
+        class: u32,
+        /// The second name.
+        name: String,
+        /// The first name.
+        other: String,
+    },
+    /// A class name that is not UTF-8.
+    #[error(
+        "{place}: the name of its class is not UTF-8; make the record again, or leave bad records out with --skip-bad"
+    )]
+    ClassName {
+        /// File and record.
+        place: String,
+    },
+    /// A raw image whose bytes do not fit its shape.
+    #[error(
+        "{place}: a raw image of {found} bytes where {shape:?} needs {expected}; make the record again, or leave bad records out with --skip-bad"
+    )]
+    RawSize {
+        /// File and record.
+        place: String,
+        /// Height, width, channels.
+        shape: [usize; 3],
+        /// Bytes that the shape needs.
+        expected: usize,
+        /// Bytes that there are.
+        found: usize,
+    },
+    /// No records at all.
+    #[error("{path}: its {files} files hold no records; give shards with at least one record")]
+    Empty {
+        /// The folder or file.
+        path: String,
+        /// How many files there are.
+        files: usize,
+    },
+}

@@ -1,0 +1,382 @@
+//! Opening shards: every record is looked at once, by as many threads as there are cores, a file at a time.
+//!
+//! 1. Which files: those of the index, of the folder, or the one given. Sizes must be those of the index.
+//! 2. The layout: of the first record that has an image.
+//! 3. Each file: where its records are, checksums, and of each record the class and the place of its image.
+//! 4. Put together in the order of the files, so that neither the result nor an error depends on the threads.
+
+use super::layout::Layout;
+use super::records::{Records, Shelf, place};
+use super::{Encoding, Index, record_files};
+use crate::example::Example;
+use crate::tfrecord::{File, Limits, Reader};
+use crate::{DataError, RecordError, Result, ShardError, Skipped};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A class is below this: names of classes are kept in memory.
+const MAX_CLASSES: usize = 1 << 20;
+
+/// How to open shards.
+#[derive(Clone, Debug)]
+pub struct Open {
+    /// `train` or `validation`; all where none.
+    pub part: Option<String>,
+    /// Check the checksums of the data.
+    pub verify: bool,
+    /// How many bad records may be left out.
+    pub skip_bad: usize,
+    /// Compare the files with the digests of the index.
+    pub digests: bool,
+    /// What is refused before memory is taken for it.
+    pub limits: Limits,
+}
+
+impl Default for Open {
+    fn default() -> Self {
+        Self { part: None, verify: true, skip_bad: 0, digests: false, limits: Limits::default() }
+    }
+}
+
+impl Open {
+    /// Opens a folder of shards or one file of records.
+    ///
+    /// # Errors
+    /// [`DataError::Io`], [`DataError::Record`], [`DataError::Example`], [`DataError::Shards`]: with file and offset.
+    pub fn records(&self, path: &Path) -> Result<Records> {
+        let index = if path.is_dir() { Index::read(path)? } else { None };
+        let files = self.files(path, index.as_ref())?;
+        let layout = self.layout(path, index.as_ref(), &files)?;
+        let looker = Looker { open: self, index: index.as_ref(), layout: &layout };
+
+        let slots: Vec<Mutex<Option<Result<Looked>>>> = files.iter().map(|_| Mutex::new(None)).collect();
+        let next = AtomicUsize::new(0);
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(files.len());
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    while let Some((file, slot)) = at(&files, &slots, next.fetch_add(1, Ordering::Relaxed)) {
+                        let looked = looker.look(path, file);
+                        let failed = looked.is_err();
+                        *slot.lock().unwrap_or_else(|e| e.into_inner()) = Some(looked);
+                        if failed {
+                            // Nobody takes another file; those before this one are taken already.
+                            next.store(files.len(), Ordering::Relaxed);
+                        }
+                    }
+                });
+            }
+        });
+
+        let mut skipped = Skipped::up_to(self.skip_bad);
+        let mut all = Vec::with_capacity(files.len());
+        for slot in slots {
+            // A file without a result comes after one that failed.
+            let Some(looked) = slot.into_inner().unwrap_or_else(|e| e.into_inner()) else { break };
+            let mut looked = looked?;
+            std::mem::take(&mut looked.bad).into_iter().try_for_each(|error| skipped.skip(error))?;
+            all.push(looked);
+        }
+        let classes = match &index {
+            Some(index) => index.classes.clone(),
+            None => join_classes(&mut all, layout.class.is_some())?,
+        };
+        let mut first = 0;
+        let files: Vec<Shelf> = all
+            .into_iter()
+            .map(|looked| {
+                let shelf = Shelf { first, file: looked.file, images: looked.images, labels: looked.labels };
+                first += shelf.labels.len();
+                shelf
+            })
+            .collect();
+        if first == 0 {
+            return Err(ShardError::Empty { path: path.display().to_string(), files: files.len() }.into());
+        }
+        Ok(Records { index, layout, files, classes, skipped })
+    }
+
+    /// The files, with the number of records that the index promises.
+    fn files(&self, path: &Path, index: Option<&Index>) -> Result<Vec<(PathBuf, Option<usize>)>> {
+        let shown = || path.display().to_string();
+        let no_part = |part: &str, known: String| ShardError::NoPart { path: shown(), part: part.into(), known };
+        let Some(index) = index else {
+            match self.part.as_deref() {
+                None | Some("train") => {}
+                Some(part) => return Err(no_part(part, "no index.json, so all of it is `train`".into()).into()),
+            }
+            let files = if path.is_dir() { record_files(path)? } else { vec![path.to_path_buf()] };
+            return Ok(files.into_iter().map(|file| (file, None)).collect());
+        };
+        let wanted = |part: &str| self.part.as_deref().is_none_or(|wanted| wanted == part);
+        let mut files = Vec::new();
+        for shard in index.shards.iter().filter(|shard| wanted(&shard.part)) {
+            let file = path.join(&shard.file);
+            let found = std::fs::metadata(&file).map_err(DataError::io("read", &file))?.len();
+            if found != shard.bytes {
+                let path = file.display().to_string();
+                return Err(ShardError::Size { path, expected: shard.bytes, found }.into());
+            }
+            files.push((file, Some(shard.records)));
+        }
+        match (files.is_empty(), &self.part) {
+            (false, _) => Ok(files),
+            (true, None) => Err(ShardError::NoShards { path: shown() }.into()),
+            (true, Some(part)) => Err(no_part(part, index.parts().join(", ")).into()),
+        }
+    }
+
+    /// The layout of the first record that has an image.
+    fn layout(&self, path: &Path, index: Option<&Index>, files: &[(PathBuf, Option<usize>)]) -> Result<Layout> {
+        let mut wrong: Option<DataError> = None;
+        let mut record = Vec::new();
+        for (file, _) in files {
+            let name = file.display().to_string();
+            let input = std::fs::File::open(file).map_err(DataError::io("read", file))?;
+            let mut reader = Reader::with_limits(input, &name, self.verify, self.limits)?;
+            loop {
+                let error = match reader.next(&mut record) {
+                    Ok(None) => break,
+                    Ok(Some(offset)) => {
+                        let place = || format!("{name} record at byte {offset}");
+                        match Example::parse(&record) {
+                            Err(error) => error.at(place()),
+                            Ok(example) => match Layout::of(&example) {
+                                Some(layout) => return Ok(with_index(layout, index)),
+                                None => {
+                                    let known = match example.features().map(|f| f.name()).collect::<Vec<_>>() {
+                                        names if names.is_empty() => "it has none".to_string(),
+                                        names => names.join(", "),
+                                    };
+                                    ShardError::NoImage { place: place(), known }.into()
+                                }
+                            },
+                        }
+                    }
+                    Err(error) => {
+                        let goes_on = matches!(error, DataError::Record(RecordError::DataChecksum { .. }));
+                        if !goes_on && self.skip_bad > 0 {
+                            wrong.get_or_insert(error);
+                            break;
+                        }
+                        error
+                    }
+                };
+                if self.skip_bad == 0 {
+                    return Err(error);
+                }
+                wrong.get_or_insert(error);
+            }
+        }
+        Err(wrong.unwrap_or(ShardError::Empty { path: path.display().to_string(), files: files.len() }.into()))
+    }
+}
+
+/// What the index says of the encoding counts.
+fn with_index(mut layout: Layout, index: Option<&Index>) -> Layout {
+    if let Some(index) = index {
+        layout.encoding = if index.encoding == "raw" { Encoding::Raw(index.shape) } else { Encoding::File };
+    }
+    layout
+}
+
+type Slot = Mutex<Option<Result<Looked>>>;
+
+fn at<'a>(
+    files: &'a [(PathBuf, Option<usize>)],
+    slots: &'a [Slot],
+    index: usize,
+) -> Option<(&'a (PathBuf, Option<usize>), &'a Slot)> {
+    files.get(index).zip(slots.get(index))
+}
+
+/// What was found in a file.
+struct Looked {
+    file: File,
+    images: Vec<(u32, u32)>,
+    labels: Vec<u32>,
+    /// Names by the number in `labels`, where there is no index, with a record that has it.
+    names: BTreeMap<u32, (String, usize)>,
+    bad: Vec<DataError>,
+}
+
+struct Looker<'a> {
+    open: &'a Open,
+    index: Option<&'a Index>,
+    layout: &'a Layout,
+}
+
+impl Looker<'_> {
+    fn look(&self, folder: &Path, (path, promised): &(PathBuf, Option<usize>)) -> Result<Looked> {
+        if self.open.digests
+            && let Some(shard) = self.index.and_then(|i| i.shards.iter().find(|s| folder.join(&s.file) == *path))
+        {
+            shard.check_digest(folder)?;
+        }
+        let limit = self.open.skip_bad;
+        let mut bad = Vec::new();
+        // More than the limit are an error in any case: no need to find them all.
+        let mut leave_out = |error: DataError| -> Result<()> {
+            if bad.len() >= limit {
+                return Err(error);
+            }
+            bad.push(error);
+            Ok(())
+        };
+        let skipping = (limit > 0).then_some(&mut leave_out as &mut dyn FnMut(DataError) -> Result<()>);
+        let mut file = File::open_with(path, self.open.verify, &self.open.limits, skipping)?;
+        if let Some(expected) = *promised
+            && bad.is_empty()
+            && file.len() != expected
+        {
+            let (path, found) = (path.display().to_string(), file.len());
+            return Err(ShardError::Count { path, expected, found }.into());
+        }
+
+        let mut names = Names::default();
+        let (mut images, mut labels) = (Vec::with_capacity(file.len()), Vec::with_capacity(file.len()));
+        let mut left_out = Vec::new();
+        for local in 0..file.len() {
+            match self.record(&file, local, images.len(), &mut names) {
+                Ok((image, label)) => {
+                    images.push(image);
+                    labels.push(label);
+                }
+                Err(error) if bad.len() < limit => {
+                    bad.push(error);
+                    left_out.push(local);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if !left_out.is_empty() {
+            file.retain(|local| left_out.binary_search(&local).is_err());
+        }
+        let names = names.list;
+        Ok(Looked { file, images, labels, names, bad })
+    }
+
+    /// The place of the image and the class of a record; `number` is its number if it is good.
+    fn record(&self, file: &File, local: usize, number: usize, names: &mut Names) -> Result<((u32, u32), u32)> {
+        let (record, layout) = (file.get(local), self.layout);
+        let place = || place(file, local);
+        let example = Example::parse(record).map_err(|error| error.at(place()))?;
+        let missing = || ShardError::MissingImage { place: place(), feature: layout.image.clone() };
+        let image = example.bytes(&layout.image).ok_or_else(missing)?;
+        // The image lies in the record: its place is the distance of their beginnings.
+        let start = image.as_ptr() as usize - record.as_ptr() as usize;
+        let (Ok(start), Ok(length)) = (u32::try_from(start), u32::try_from(image.len())) else {
+            let (length, limit) = (record.len() as u64, u64::from(u32::MAX));
+            let (file, offset) = (file.contents().name().to_string(), file.offset(local));
+            return Err(RecordError::TooLong { file, offset, length, limit }.into());
+        };
+        if let Encoding::Raw(shape) = layout.encoding {
+            let expected = shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d)).unwrap_or(usize::MAX);
+            if image.len() != expected {
+                return Err(ShardError::RawSize { place: place(), shape, expected, found: image.len() }.into());
+            }
+        }
+
+        let name = layout.name.as_ref().and_then(|name| example.bytes(name));
+        let name = name.map(std::str::from_utf8).transpose().map_err(|_| ShardError::ClassName { place: place() })?;
+        let class = layout.class.as_ref().and_then(|class| example.int(class));
+        let max = self.index.map_or(MAX_CLASSES, |index| index.classes.len()).saturating_sub(1);
+        let label = match (class, name, self.index) {
+            (Some(class), name, index) => {
+                let label = u32::try_from(class).ok().filter(|&label| label as usize <= max);
+                let label = label.ok_or_else(|| ShardError::Class { place: place(), class, max })?;
+                if let (Some(name), None) = (name, index) {
+                    names.learn(label, name, number, place)?;
+                }
+                label
+            }
+            (None, Some(name), Some(index)) if layout.class.is_none() => {
+                let found = index.classes.iter().position(|known| known == name);
+                found.ok_or_else(|| ShardError::MissingClass {
+                    place: place(),
+                    wanted: format!("`{name}` is not a class of the index"),
+                })? as u32
+            }
+            (None, Some(name), None) if layout.class.is_none() => names.number(name, number, place)?,
+            _ => {
+                let wanted = match (&layout.class, &layout.name) {
+                    (Some(class), _) => format!("feature `{class}` is missing"),
+                    (None, Some(name)) => format!("feature `{name}` is missing"),
+                    (None, None) => "neither `class` nor `label` nor a like feature is there".into(),
+                };
+                return Err(ShardError::MissingClass { place: place(), wanted }.into());
+            }
+        };
+        Ok(((start, length), label))
+    }
+}
+
+/// The names of classes seen so far in a file.
+#[derive(Default)]
+struct Names {
+    list: BTreeMap<u32, (String, usize)>,
+    numbers: BTreeMap<String, u32>,
+}
+
+impl Names {
+    /// The name of a class that has a number.
+    fn learn(&mut self, label: u32, name: &str, record: usize, place: impl Fn() -> String) -> Result<()> {
+        match self.list.get(&label) {
+            Some((known, _)) if known == name => Ok(()),
+            Some((other, _)) => {
+                let (name, other) = (name.to_string(), other.clone());
+                Err(ShardError::Names { place: place(), class: label, name, other }.into())
+            }
+            None => {
+                self.list.insert(label, (name.to_string(), record));
+                Ok(())
+            }
+        }
+    }
+
+    /// The number of a class that only has a name: for this file, in order of appearance.
+    fn number(&mut self, name: &str, record: usize, place: impl Fn() -> String) -> Result<u32> {
+        if let Some(&number) = self.numbers.get(name) {
+            return Ok(number);
+        }
+        let number = self.list.len();
+        if number == MAX_CLASSES {
+            return Err(ShardError::Class { place: place(), class: number as i64, max: MAX_CLASSES - 1 }.into());
+        }
+        self.list.insert(number as u32, (name.to_string(), record));
+        self.numbers.insert(name.to_string(), number as u32);
+        Ok(number as u32)
+    }
+}
+
+/// The classes of all files. Where they have numbers, names must agree between files, and a number without a name is
+/// called by its number. Where they only have names, these are sorted and numbered.
+fn join_classes(files: &mut [Looked], numbered: bool) -> Result<Vec<String>> {
+    if !numbered {
+        let mut names: Vec<String> =
+            files.iter().flat_map(|f| f.names.values().map(|(name, _)| name.clone())).collect();
+        names.sort();
+        names.dedup();
+        for file in files {
+            // Every name is in the list that was made of them.
+            let place: Vec<u32> =
+                file.names.values().map(|(name, _)| names.binary_search(name).unwrap_or_default() as u32).collect();
+            file.labels.iter_mut().for_each(|label| *label = place[*label as usize]);
+        }
+        return Ok(names);
+    }
+    let mut known: BTreeMap<u32, &str> = BTreeMap::new();
+    for file in files.iter() {
+        for (&class, (name, record)) in &file.names {
+            let other = known.entry(class).or_insert(name);
+            if *other != name {
+                let (place, name, other) = (place(&file.file, *record), name.clone(), other.to_string());
+                return Err(ShardError::Names { place, class, name, other }.into());
+            }
+        }
+    }
+    let classes = files.iter().flat_map(|file| &file.labels).max().map_or(0, |&label| label as usize + 1);
+    Ok((0..classes as u32).map(|class| known.get(&class).map_or(class.to_string(), |name| name.to_string())).collect())
+}

@@ -1,0 +1,124 @@
+//! The records of a set, for access in any order: 20 bytes for each beside the mapped files.
+
+use super::{Encoding, Index, Layout, Open};
+use crate::tfrecord::File;
+use crate::{Result, Skipped};
+use std::path::Path;
+
+/// The records of a folder of shards (or of one file), in the order of file names (of the index, if there is one).
+pub struct Records {
+    pub(super) index: Option<Index>,
+    pub(super) layout: Layout,
+    pub(super) files: Vec<Shelf>,
+    pub(super) classes: Vec<String>,
+    pub(super) skipped: Skipped,
+}
+
+/// A file and what is known of its records.
+pub(super) struct Shelf {
+    /// The number of its first record.
+    pub first: usize,
+    pub file: File,
+    /// Where in the record the image lies.
+    pub images: Vec<(u32, u32)>,
+    pub labels: Vec<u32>,
+}
+
+impl Records {
+    /// Opens every shard of one part (`train`, `validation`), or all where the folder has no index. Without an index
+    /// classes and labels come from the features `class`, `label`, or what others call them (see [`Layout`]).
+    ///
+    /// # Errors
+    /// As [`Open::records`].
+    pub fn open(path: &Path, part: Option<&str>, verify: bool) -> Result<Self> {
+        Open { part: part.map(String::from), verify, ..Open::default() }.records(path)
+    }
+
+    /// The index, if there is one.
+    pub fn index(&self) -> Option<&Index> {
+        self.index.as_ref()
+    }
+
+    /// Which features are used, and how images are stored.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// How images are stored.
+    pub fn encoding(&self) -> Encoding {
+        self.layout.encoding
+    }
+
+    /// How many records.
+    pub fn len(&self) -> usize {
+        self.files.last().map_or(0, |shelf| shelf.first + shelf.labels.len())
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The Example of a record, as stored.
+    pub fn get(&self, index: usize) -> &[u8] {
+        let (shelf, local) = self.find(index);
+        shelf.file.get(local)
+    }
+
+    /// The image of a record: a JPEG or PNG file, or pixels (see [`Records::encoding`]).
+    pub fn image(&self, index: usize) -> &[u8] {
+        let (shelf, local) = self.find(index);
+        let (start, length) = shelf.images[local];
+        // A mapped file that somebody writes to gives an empty image here, rather than a panic.
+        shelf.file.get(local).get(start as usize..start as usize + length as usize).unwrap_or_default()
+    }
+
+    /// The class of a record.
+    pub fn label(&self, index: usize) -> u32 {
+        let (shelf, local) = self.find(index);
+        shelf.labels[local]
+    }
+
+    /// Names of the classes.
+    pub fn classes(&self) -> &[String] {
+        &self.classes
+    }
+
+    /// How many records of each class.
+    pub fn counts(&self) -> Vec<usize> {
+        let mut counts = vec![0; self.classes.len()];
+        self.files.iter().flat_map(|shelf| &shelf.labels).for_each(|&label| counts[label as usize] += 1);
+        counts
+    }
+
+    /// How many files.
+    pub fn shards(&self) -> usize {
+        self.files.len()
+    }
+
+    /// A file with its records, and the number of the first of them.
+    pub fn shard(&self, shard: usize) -> (&File, usize) {
+        (&self.files[shard].file, self.files[shard].first)
+    }
+
+    /// What was left out.
+    pub fn skipped(&self) -> &Skipped {
+        &self.skipped
+    }
+
+    /// For errors: file and record number.
+    pub fn place(&self, index: usize) -> String {
+        let (shelf, local) = self.find(index);
+        place(&shelf.file, local)
+    }
+
+    fn find(&self, index: usize) -> (&Shelf, usize) {
+        let shelf = self.files.partition_point(|shelf| shelf.first <= index) - 1;
+        (&self.files[shelf], index - self.files[shelf].first)
+    }
+}
+
+/// File, record number, and the byte where the record begins.
+pub(super) fn place(file: &File, local: usize) -> String {
+    format!("{} record {local} (byte {})", file.contents().name(), file.offset(local))
+}

@@ -1,0 +1,97 @@
+//! A file of records with the place of every record: 8 bytes for each.
+
+use super::frame::{HEAD, u64_at};
+use super::{Contents, Limits};
+use crate::{DataError, Result};
+use std::path::Path;
+
+/// A file of records in memory: mapped if plain, unpacked if not; records can be read in any order.
+pub struct File {
+    contents: Contents,
+    starts: Vec<u64>,
+}
+
+impl File {
+    /// Opens and finds where every record is. Lengths are always checked; data when `verify`.
+    ///
+    /// # Errors
+    /// [`DataError::Io`] and [`DataError::Record`], with the offset.
+    pub fn open(path: &Path, verify: bool) -> Result<Self> {
+        Self::open_with(path, verify, &Limits::default(), None)
+    }
+
+    /// Opens with other limits. Where `bad` is given it hears of every bad record and may let it be left out; a damaged
+    /// length leaves out everything up to the next good one.
+    ///
+    /// # Errors
+    /// As [`File::open`], and those that `bad` returns.
+    pub fn open_with(
+        path: &Path,
+        verify: bool,
+        limits: &Limits,
+        bad: Option<&mut dyn FnMut(DataError) -> Result<()>>,
+    ) -> Result<Self> {
+        let contents = Contents::open(path, limits, bad.is_some())?;
+        Self::index(contents, verify, bad)
+    }
+
+    /// Finds the records of contents that are already there.
+    ///
+    /// # Errors
+    /// As [`File::open_with`].
+    pub fn index(
+        contents: Contents,
+        verify: bool,
+        mut bad: Option<&mut dyn FnMut(DataError) -> Result<()>>,
+    ) -> Result<Self> {
+        let mut starts = Vec::new();
+        for record in contents.scan(verify) {
+            match record {
+                Ok((offset, _)) => starts.push(offset),
+                Err(error) => match &mut bad {
+                    Some(bad) => bad(error.into())?,
+                    None => return Err(error.into()),
+                },
+            }
+        }
+        Ok(Self { contents, starts })
+    }
+
+    /// How many records.
+    pub fn len(&self) -> usize {
+        self.starts.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// A record. (Its checksum was checked by `open` if it was to be.)
+    #[inline]
+    pub fn get(&self, index: usize) -> &[u8] {
+        let (bytes, start) = (self.contents.bytes(), self.starts[index] as usize);
+        // A mapped file that somebody writes to gives an empty record here, rather than a panic.
+        let length = u64_at(bytes, start).filter(|&n| n <= (bytes.len() - start) as u64).unwrap_or(0) as usize;
+        bytes.get(start + HEAD..start + HEAD + length).unwrap_or_default()
+    }
+
+    /// Where a record begins, in unpacked bytes.
+    pub fn offset(&self, index: usize) -> u64 {
+        self.starts[index]
+    }
+
+    /// Leaves records out: keeps those for which `keep` says so.
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(usize) -> bool) {
+        let mut index = 0;
+        self.starts.retain(|_| {
+            index += 1;
+            keep(index - 1)
+        });
+    }
+
+    /// The bytes they lie in.
+    pub fn contents(&self) -> &Contents {
+        &self.contents
+    }
+}
