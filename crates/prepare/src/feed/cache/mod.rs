@@ -1,0 +1,45 @@
+//! Decoded samples that are kept, before augmentation: in memory or in a file.
+//!
+//! A cache is a source around a source. It is filled while the first epoch is read; after that nothing is decoded again.
+
+mod disk;
+mod file;
+mod memory;
+
+pub use disk::DiskCache;
+pub use memory::MemoryCache;
+
+use paceline_data::Labelled;
+
+/// Bytes that all samples of a source take when they are decoded.
+pub fn decoded_bytes(source: &dyn Labelled) -> u64 {
+    source.len() as u64 * source.shape().iter().product::<usize>() as u64
+}
+
+/// What a cache and the source within have in common.
+macro_rules! as_within {
+    ($Cache:ty) => {
+        impl paceline_data::Labelled for $Cache {
+            fn len(&self) -> usize {
+                self.of.len()
+            }
+
+            fn shape(&self) -> &[usize] {
+                self.of.shape()
+            }
+
+            fn class_names(&self) -> &[String] {
+                self.of.class_names()
+            }
+
+            fn label(&self, index: usize) -> u32 {
+                self.of.label(index)
+            }
+
+            fn fingerprint(&self) -> String {
+                self.of.fingerprint()
+            }
+        }
+    };
+}
+use as_within;

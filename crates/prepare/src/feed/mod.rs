@@ -1,0 +1,219 @@
+//! Training input: worker threads fetch, decode and augment samples ahead of the engine.
+//!
+//! A [`Feed`] is a ring of rows. Workers claim positions in order (position = sample of a pass, counted over all passes,
+//! see [`Supply`]), fill the row that belongs to it, and go on until the ring is full; ranks wait for the rows they need
+//! and say what they have read. What a row holds is a function of (seed, epoch, sample) alone, so that neither the number
+//! of input threads nor that of replicas changes a bit, and a run goes on in mid-epoch with the very same rows.
+//!
+//! Rooms: `ring` (who waits for whom), [`augment`] (flip, crop, colours), [`cache`] (decoded samples in memory or on
+//! disk, as a source around a source), [`check`](mod@check) (finding bad samples before training).
+
+pub mod augment;
+pub mod cache;
+pub mod check;
+mod ring;
+
+pub use augment::{Augment, Augmenter};
+pub use cache::{DiskCache, MemoryCache};
+pub use check::{Checked, check};
+
+use crate::stage::{Clock, Stage};
+use paceline_base::{Error, Result};
+use paceline_data::{Effort, Features, Order, Scratch, Source, Supply};
+use ring::Ring;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+/// What a feed delivers, and how far ahead.
+#[derive(Clone, Debug)]
+pub struct FeedOptions {
+    /// Which sample stands where; a pass is an epoch.
+    pub order: Order,
+    /// What is done to training samples, if anything, and the seed of it.
+    pub augment: Option<(Augment, u64)>,
+    /// Worker threads, at least 1.
+    pub threads: usize,
+    /// Rows that are kept at once; at least the largest batch.
+    pub rows: usize,
+    /// Ranks that read it.
+    pub ranks: usize,
+    /// The first position.
+    pub start: u64,
+    /// After the last position.
+    pub end: u64,
+}
+
+/// Rows made ready by worker threads. Dropping it ends them.
+pub struct Feed {
+    shared: Arc<Shared>,
+    workers: Vec<JoinHandle<()>>,
+}
+
+struct Shared {
+    source: Arc<dyn Source>,
+    order: Order,
+    augment: Option<(Augment, u64)>,
+    ring: Ring,
+    clocks: [Clock; STAGES],
+    deliver: Clock,
+    /// By position; there is room for few because the first one ends training.
+    errors: std::sync::Mutex<Vec<(u64, Error)>>,
+}
+
+const STAGES: usize = paceline_data::Stage::ALL.len();
+
+impl Feed {
+    /// Starts the workers.
+    ///
+    /// # Errors
+    /// If a thread cannot be started.
+    pub fn new(source: Arc<dyn Source>, options: FeedOptions) -> Result<Self> {
+        let FeedOptions { order, augment, threads, rows, ranks, start, end } = options;
+        let size = source.shape().iter().product();
+        let augment = augment.filter(|(augment, _)| !augment.is_nothing());
+        let shared = Arc::new(Shared {
+            source,
+            order,
+            augment,
+            ring: Ring::new(rows.max(threads), size, ranks, start, end),
+            clocks: Default::default(),
+            deliver: Clock::default(),
+            errors: std::sync::Mutex::default(),
+        });
+        let mut feed = Self { shared, workers: Vec::new() };
+        for number in 0..threads.max(1) {
+            let shared = feed.shared.clone();
+            let worker = std::thread::Builder::new()
+                .name(format!("input-{number}"))
+                .spawn(move || shared.work())
+                .map_err(|e| Error::failure(format!("an input thread cannot start: {e}; lower data.threads")))?;
+            feed.workers.push(worker);
+        }
+        Ok(feed)
+    }
+
+    /// What each stage did so far. The last one is the delivery: `starved` are ranks that waited for rows, `blocked`
+    /// are workers that waited for room.
+    pub fn stages(&self) -> Vec<Stage> {
+        let threads = self.workers.len();
+        let clocks = paceline_data::Stage::ALL.iter().zip(&self.shared.clocks);
+        let mut stages: Vec<Stage> = clocks.map(|(stage, clock)| clock.read(stage.name(), threads)).collect();
+        stages.retain(|stage| stage.items > 0);
+        stages.push(self.shared.deliver.read("deliver", threads));
+        stages
+    }
+
+    /// Makes everybody who waits give up.
+    pub fn stop(&self) {
+        self.shared.ring.stop();
+    }
+}
+
+impl Drop for Feed {
+    fn drop(&mut self) {
+        self.stop();
+        for worker in self.workers.drain(..) {
+            let _ = worker.join(); // a panic was turned into an error where it happened
+        }
+    }
+}
+
+impl Shared {
+    fn work(&self) {
+        let mut scratch = Scratch::default();
+        let mut augmenter = Augmenter::default();
+        let mut plain = vec![0; self.ring.size()];
+        while let Some(position) = self.ring.claim(&self.deliver) {
+            let before = scratch.effort;
+            self.ring.fill(position, |row| {
+                let result = catch_unwind(AssertUnwindSafe(|| {
+                    self.one(position, &mut scratch, &mut augmenter, &mut plain, row)
+                }));
+                self.count(&before, &scratch.effort);
+                let result = result.unwrap_or_else(|_| {
+                    let place = self.source.place(self.sample(position).1);
+                    Err(Error::internal(format!("{place}: an input thread panicked")))
+                });
+                if let Err(error) = result {
+                    self.errors.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((position, error));
+                    return false;
+                }
+                true
+            });
+        }
+    }
+
+    /// Epoch and sample at a position.
+    fn sample(&self, position: u64) -> (u64, usize) {
+        let len = self.order.len() as u64;
+        let epoch = position / len;
+        (epoch, self.order.at(epoch, (position % len) as usize))
+    }
+
+    fn one(
+        &self,
+        position: u64,
+        scratch: &mut Scratch,
+        augmenter: &mut Augmenter,
+        plain: &mut [u8],
+        row: &mut [u8],
+    ) -> Result<()> {
+        let (epoch, sample) = self.sample(position);
+        let Some((augment, seed)) = &self.augment else {
+            return Ok(self.source.fetch(sample, scratch, row)?);
+        };
+        self.source.fetch(sample, scratch, plain)?;
+        let begin = Instant::now();
+        augmenter.apply(augment, *seed, epoch, sample as u64, self.source.shape(), plain, row);
+        scratch.effort.add(paceline_data::Stage::Augment, begin);
+        Ok(())
+    }
+
+    fn count(&self, before: &Effort, after: &Effort) {
+        for (stage, clock) in self.clocks.iter().enumerate() {
+            if after.count[stage] > before.count[stage] {
+                clock.worked(self.ring.size(), after.busy[stage].saturating_sub(before.busy[stage]));
+            }
+        }
+    }
+
+    fn error_at(&self, position: u64) -> Error {
+        let errors = self.errors.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let Some((_, error)) = errors.iter().find(|(p, _)| *p == position) else {
+            return Error::failure("the input was stopped");
+        };
+        let text = format!(
+            "{}; or leave bad samples out: --set data.skip_bad=N finds up to N before training",
+            error.message()
+        );
+        match error.kind() {
+            paceline_base::Kind::User => Error::user(text),
+            paceline_base::Kind::Failure => Error::failure(text),
+            paceline_base::Kind::Internal => Error::internal(error.message()),
+        }
+    }
+}
+
+impl Supply for Feed {
+    fn wait(&self, rank: usize, positions: Range<u64>) -> Result<()> {
+        self.shared.ring.wait(rank, positions, &self.shared.deliver).map_err(|ring::Gone(position)| match position {
+            Some(position) => self.shared.error_at(position),
+            None => Error::failure("the input was stopped"),
+        })
+    }
+
+    fn look(&self, position: u64, at: &mut dyn FnMut(Features<'_>)) {
+        self.shared.ring.look(position, |bytes| at(Features::U8 { bytes, scale: 1.0 / 255.0, offset: 0.0 }));
+    }
+
+    fn label(&self, position: u64) -> u32 {
+        self.shared.source.label(self.shared.sample(position).1)
+    }
+
+    fn release(&self, rank: usize, position: u64) {
+        self.shared.ring.release(rank, position);
+    }
+}

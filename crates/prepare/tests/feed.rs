@@ -1,0 +1,276 @@
+//! The feed: rows do not depend on threads, readers or caches, and errors and ends reach those who wait.
+
+use paceline_data::{DataError, Labelled, Order, Result, Scratch, Source, Stage, Supply};
+use paceline_prepare::feed::{Augment, DiskCache, Feed, FeedOptions, MemoryCache, check};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+/// Images that are a function of their number; some may be bad.
+struct Toy {
+    count: usize,
+    names: Vec<String>,
+    bad: Vec<usize>,
+    panics: bool,
+    decoded: AtomicUsize,
+}
+
+const SHAPE: [usize; 3] = [5, 4, 3];
+const SIZE: usize = 60;
+
+fn toy(count: usize) -> Toy {
+    let names = (0..3).map(|c| c.to_string()).collect();
+    Toy { count, names, bad: Vec::new(), panics: false, decoded: AtomicUsize::new(0) }
+}
+
+fn pixels(index: usize) -> Vec<u8> {
+    (0..SIZE).map(|i| (index * 31 + i * 7) as u8).collect()
+}
+
+impl Labelled for Toy {
+    fn len(&self) -> usize {
+        self.count
+    }
+    fn shape(&self) -> &[usize] {
+        &SHAPE
+    }
+    fn class_names(&self) -> &[String] {
+        &self.names
+    }
+    fn label(&self, index: usize) -> u32 {
+        (index % 3) as u32
+    }
+    fn fingerprint(&self) -> String {
+        format!("toy-{}", self.count)
+    }
+}
+
+impl Source for Toy {
+    fn place(&self, index: usize) -> String {
+        format!("toy.tfrec, record {index}")
+    }
+    fn stored(&self) -> &'static str {
+        "jpeg"
+    }
+    fn fetch(&self, index: usize, scratch: &mut Scratch, out: &mut [u8]) -> Result<()> {
+        let begin = Instant::now();
+        if self.bad.contains(&index) {
+            assert!(!self.panics, "a decoder with a bug");
+            return Err(DataError::NotIdx { file: self.place(index), found: "00".into() });
+        }
+        self.decoded.fetch_add(1, Ordering::Relaxed);
+        out.copy_from_slice(&pixels(index));
+        scratch.effort.add(Stage::Decode, begin);
+        Ok(())
+    }
+}
+
+const COLOURFUL: Augment =
+    Augment { flip: true, crop: 0.5, pad: 0, brightness: 0.3, contrast: 0.3, saturation: 0.3, hue: 0.1 };
+
+fn options(count: usize, threads: usize, ranks: usize) -> FeedOptions {
+    FeedOptions {
+        order: Order::new(count, 3),
+        augment: Some((COLOURFUL, 9)),
+        threads,
+        rows: 12,
+        ranks,
+        start: 0,
+        end: 3 * count as u64,
+    }
+}
+
+/// All rows from `options.start` on in batches of 7, each rank reading its share, with labels.
+fn read(source: Arc<dyn Source>, options: FeedOptions) -> BTreeMap<u64, (u32, Vec<u8>)> {
+    let (ranks, start, end) = (options.ranks, options.start, options.end);
+    let feed = Feed::new(source, options).unwrap();
+    let mut all = BTreeMap::new();
+    std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..ranks)
+            .map(|rank| {
+                let feed = &feed;
+                scope.spawn(move || {
+                    let mut rows = Vec::new();
+                    let mut at = start;
+                    while at < end {
+                        let batch = at..(at + 7).min(end);
+                        let share = (batch.end - batch.start).div_ceil(ranks as u64);
+                        let from = (batch.start + rank as u64 * share).min(batch.end);
+                        let mine = from..(from + share).min(batch.end);
+                        feed.wait(rank, mine.clone()).unwrap();
+                        for position in mine {
+                            feed.look(position, &mut |features| {
+                                let paceline_data::Features::U8 { bytes, .. } = features else { panic!("bytes") };
+                                rows.push((position, (feed.label(position), bytes.to_vec())));
+                            });
+                        }
+                        feed.release(rank, batch.end);
+                        at = batch.end;
+                    }
+                    rows
+                })
+            })
+            .collect();
+        all = readers.into_iter().flat_map(|r| r.join().unwrap()).collect();
+    });
+    all
+}
+
+#[test]
+fn rows_do_not_depend_on_threads_ranks_or_where_it_began() {
+    let source = || Arc::new(toy(25)) as Arc<dyn Source>;
+    let expected = read(source(), options(25, 1, 1));
+    assert_eq!(expected.len(), 75);
+    for (threads, ranks) in [(3, 1), (1, 2), (2, 3), (5, 4)] {
+        assert_eq!(read(source(), options(25, threads, ranks)), expected, "{threads} threads, {ranks} ranks");
+    }
+    let later = read(source(), FeedOptions { start: 32, ..options(25, 2, 2) });
+    assert_eq!(later, expected.range(32..).map(|(p, row)| (*p, row.clone())).collect());
+    // Every sample once an epoch, with its label; epochs differ.
+    let order = Order::new(25, 3);
+    for (&position, (label, _)) in &expected {
+        assert_eq!(*label as usize, order.at(position / 25, position as usize % 25) % 3);
+    }
+    let plain = read(source(), FeedOptions { augment: None, ..options(25, 2, 1) });
+    for (&position, (_, row)) in &plain {
+        assert_eq!(*row, pixels(order.at(position / 25, position as usize % 25)));
+    }
+    assert_ne!(plain, expected);
+}
+
+#[test]
+fn caches_change_nothing_and_decode_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let expected = read(Arc::new(toy(25)), options(25, 2, 1));
+    for disk in [false, true] {
+        let inner = Arc::new(toy(25));
+        let cached: Arc<dyn Source> = if disk {
+            Arc::new(DiskCache::new(inner.clone(), folder.path()).unwrap())
+        } else {
+            Arc::new(MemoryCache::new(inner.clone(), 25 * 60).unwrap())
+        };
+        assert_eq!(read(cached, options(25, 1, 1)), expected, "disk {disk}");
+        assert_eq!(inner.decoded.load(Ordering::Relaxed), 25, "disk {disk}: three epochs, one decoding");
+    }
+    // A later run reads the file and decodes nothing.
+    let inner = Arc::new(toy(25));
+    let again = DiskCache::new(inner.clone(), folder.path()).unwrap();
+    assert!(again.note().unwrap().contains("are read from"));
+    assert_eq!(read(Arc::new(again), options(25, 3, 2)), expected);
+    assert_eq!(inner.decoded.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn a_memory_cache_has_a_limit() {
+    let error = MemoryCache::new(Arc::new(toy(25)), 25 * 60 - 1).err().unwrap();
+    let words = ["--cache memory would take", "data.cache_limit", "--cache disk"];
+    assert!(words.iter().all(|word| error.message().contains(word)), "{error}");
+}
+
+fn cache_file(folder: &Path) -> std::path::PathBuf {
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();
+    assert_eq!(files.len(), 1, "{files:?}");
+    files.remove(0)
+}
+
+#[test]
+fn a_damaged_disk_cache_is_noticed_and_mended() {
+    let folder = tempfile::tempdir().unwrap();
+    let expected = read(Arc::new(toy(25)), options(25, 2, 1));
+    let fill = || {
+        let inner = Arc::new(toy(25));
+        let cache = Arc::new(DiskCache::new(inner.clone(), folder.path()).unwrap());
+        assert_eq!(read(cache.clone(), options(25, 2, 1)), expected);
+        (inner.decoded.load(Ordering::Relaxed), cache.note().map(String::from), cache.outcome())
+    };
+    assert_eq!(fill(), (25, None, None));
+    let file = cache_file(folder.path());
+    let whole = std::fs::read(&file).unwrap();
+    // A flipped bit in a sample: that one is decoded again and put right.
+    let mut bytes = whole.clone();
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    std::fs::write(&file, &bytes).unwrap();
+    let (decoded, _, outcome) = fill();
+    assert_eq!(decoded, 1);
+    assert!(outcome.unwrap().contains("1 damaged samples"));
+    assert_eq!(std::fs::read(&file).unwrap(), whole);
+    // A damaged head or a wrong length: all of it is made again, saying so.
+    for damage in [|b: &mut Vec<u8>| b[20] ^= 1, |b: &mut Vec<u8>| b.truncate(700), |b: &mut Vec<u8>| b.clear()] {
+        let mut bytes = whole.clone();
+        damage(&mut bytes);
+        std::fs::write(&file, &bytes).unwrap();
+        let (decoded, note, _) = fill();
+        assert_eq!(decoded, 25);
+        assert!(note.unwrap().contains("is made anew"));
+        assert_eq!(std::fs::read(&file).unwrap(), whole);
+    }
+}
+
+#[test]
+fn a_cache_that_was_not_finished_is_not_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = Arc::new(DiskCache::new(Arc::new(toy(25)), folder.path()).unwrap());
+    read(cache.clone(), FeedOptions { end: 24, ..options(25, 2, 1) });
+    assert!(cache.outcome().unwrap().contains("1 samples were not read"));
+    // Killed: the temporary file stays behind, unlocked.
+    let part = cache_file(folder.path());
+    let stale = part.with_extension("1.part");
+    std::fs::copy(&part, &stale).unwrap();
+    drop(cache);
+    assert_eq!(cache_file(folder.path()), stale);
+    drop(DiskCache::new(Arc::new(toy(25)), folder.path()).unwrap());
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "what a dead run left is removed");
+}
+
+#[test]
+fn a_bad_sample_is_an_error_that_names_it() {
+    let order = Order::new(25, 3);
+    for panics in [false, true] {
+        let source = Toy { bad: vec![order.at(0, 9)], panics, ..toy(25) };
+        let feed = Feed::new(Arc::new(source), options(25, 2, 1)).unwrap();
+        feed.wait(0, 0..7).unwrap();
+        feed.release(0, 7);
+        let error = feed.wait(0, 7..14).unwrap_err();
+        assert!(error.message().contains(&format!("toy.tfrec, record {}", order.at(0, 9))), "{error}");
+        assert_eq!(error.message().contains("data.skip_bad"), !panics, "{error}");
+    }
+}
+
+#[test]
+fn bad_samples_are_found_before() {
+    let source = Toy { bad: vec![3, 17], ..toy(25) };
+    let checked = check(&source, 3, 2).unwrap();
+    assert_eq!(checked.good, (0..25).filter(|i| ![3, 17].contains(i)).collect::<Vec<_>>());
+    assert!(checked.bad.len() == 2 && checked.bad[0].contains("record 3") && checked.bad[1].contains("record 17"));
+    assert!(check(&source, 2, 1).unwrap_err().to_string().contains("record"));
+}
+
+#[test]
+fn those_who_wait_are_let_go() {
+    let feed = Feed::new(Arc::new(toy(25)), FeedOptions { end: 5, ..options(25, 1, 1) }).unwrap();
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| feed.wait(0, 3..8)); // beyond the end: it would wait for ever
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        feed.stop();
+        assert!(waits.join().unwrap().unwrap_err().message().contains("stopped"));
+    });
+    // A full ring whose readers left.
+    drop(Feed::new(Arc::new(toy(25)), options(25, 4, 2)).unwrap());
+}
+
+#[test]
+fn stages_are_counted() {
+    let feed = Feed::new(Arc::new(toy(25)), options(25, 2, 1)).unwrap();
+    for batch in 0..10 {
+        feed.wait(0, batch * 7..batch * 7 + 7).unwrap();
+        feed.release(0, batch * 7 + 7);
+    }
+    let stages = feed.stages();
+    let names: Vec<_> = stages.iter().map(|s| s.name.as_str()).collect();
+    assert_eq!(names, ["decode", "augment", "deliver"]);
+    assert!(stages[0].items >= 70 && stages[0].busy > 0.0 && stages[0].threads == 2);
+    assert_eq!((stages[2].items, stages[2].bytes), (10, 70 * SIZE as u64));
+}
