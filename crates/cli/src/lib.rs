@@ -23,6 +23,7 @@ pub use paceline_engine as engine;
 pub use paceline_graph as graph;
 pub use paceline_kernels as kernels;
 pub use paceline_plan as plan;
+pub use paceline_prepare as prepare;
 pub use paceline_record as record;
 pub use paceline_report as report;
 pub use paceline_run::config::{self, Config};

@@ -16,6 +16,8 @@ fn main() -> ExitCode {
         Command::Demo(flags) => commands::demo::run(&flags),
         Command::Train(flags) => commands::train::run(&flags),
         Command::Data(flags) => commands::data::run(&flags),
+        Command::Prepare(flags) => commands::prepare::run(&flags),
+        Command::PrepareShards(flags) => commands::prepare::shards(&flags),
         Command::Report(flags) => commands::report::run(&flags),
         Command::Config(flags) => commands::config::run(&flags),
     };

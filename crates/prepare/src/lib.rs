@@ -3,11 +3,13 @@
 //! Everything here is a pipeline of stages with bounded queues between them, and every stage counts how long it worked
 //! and how long it waited: so memory stays bounded whatever the number of files, and the slow stage has a name.
 //!
-//! Rooms: [`feed`] makes batches ready for training; [`job`] turns images into shards; [`stage`] counts.
+//! Rooms: [`feed`] makes batches ready for training; [`job`] turns images into shards; [`spark`] runs parts of a job on a
+//! cluster; [`stage`] counts.
 //!
 //! What is absent: nothing here trains, prints, or knows flags.
 
 pub mod feed;
 pub mod job;
 mod queue;
+pub mod spark;
 pub mod stage;

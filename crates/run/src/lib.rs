@@ -11,12 +11,14 @@
 
 pub mod config;
 mod demo;
+mod prepare;
 mod resolve;
 mod train;
 mod trial;
 mod watch;
 
 pub use demo::{DemoStep, demo};
+pub use prepare::{DataEngine, PrepareFinished, PrepareOptions, PrepareWatcher, ShardsLine, prepare, prepare_shards};
 pub use resolve::{Layout, Resolved, RunData, build_graph, open_data, read_text, resolve};
 pub use train::{Finished, Place, request_stop, saved, title, train};
 pub use watch::{Live, Silent, Started, Watcher};

@@ -3,24 +3,25 @@
 pub mod config;
 pub mod data;
 pub mod demo;
+pub mod prepare;
 pub mod report;
 pub mod train;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A flag that Ctrl-C (or a termination signal) sets; the second time, the program ends at once.
-pub fn stop_on_signal() -> Arc<AtomicBool> {
+/// A flag that Ctrl-C (or a termination signal) sets, saying `words`; the second time, the program ends at once.
+pub fn stop_on_signal(words: &'static str) -> Arc<AtomicBool> {
     let stop = Arc::new(AtomicBool::new(false));
     let seen = stop.clone();
     let result = ctrlc::set_handler(move || {
         if seen.swap(true, Ordering::Relaxed) {
             std::process::exit(130);
         }
-        eprintln!("\nstopping after this step, with a checkpoint (again: at once)");
+        eprintln!("\n{words} (again: at once)");
     });
     if let Err(e) = result {
-        tracing::warn!("Ctrl-C will end the program without a last checkpoint: {e}");
+        tracing::warn!("Ctrl-C will end the program at once: {e}");
     }
     stop
 }

@@ -10,7 +10,7 @@ pub fn run(flags: &Train) -> Result<()> {
     if flags.summary || flags.explain {
         return describe(flags, &config);
     }
-    let stop = super::stop_on_signal();
+    let stop = super::stop_on_signal("stopping after this step, with a checkpoint");
     let screen = Screen::new(flags.quiet || flags.json);
     let place = match (&flags.resume, &flags.run_dir) {
         (Some(dir), _) => Place::Resume(dir.clone()),

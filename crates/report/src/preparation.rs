@@ -1,0 +1,96 @@
+//! What a preparation prints at its end, and how several are compared.
+
+use crate::closing::{indent, wrap};
+use crate::grid::{Column, plain, render};
+use crate::stages::{preparation_verdict, stage_table};
+use crate::terminal::Style;
+use paceline_base::text;
+use paceline_record::{RunData, Status, Summary, Work};
+
+/// Whether a run prepared data.
+pub fn is_preparation(run: &RunData) -> bool {
+    run.summary.as_ref().is_some_and(|s| s.work == Work::Prepare)
+}
+
+/// The sentence on the slowest stage, if the run has stages.
+pub fn preparation_words(summary: &Summary) -> Option<String> {
+    // Under Spark the stages are summed over tasks that ran one after another: their share of the time says nothing.
+    if summary.strategy == "spark" {
+        return None;
+    }
+    let raw = summary.stages.iter().all(|s| s.name != "encode" || s.busy == 0.0);
+    preparation_verdict(&summary.stages, summary.seconds_train, summary.machine.cores, raw)
+}
+
+/// The last words of a preparation.
+pub fn preparation_table(summary: &Summary, style: Style) -> String {
+    let mut out = String::new();
+    let Some(made) = &summary.prepared else { return out };
+    let rate = |n: u64| n as f64 / summary.seconds_train.max(f64::MIN_POSITIVE);
+    let mut lines = vec![
+        ("shards", format!("{} in {}", made.shards, plain(&made.destination))),
+        ("records", format!("{}", made.records)),
+    ];
+    if made.kept > 0 {
+        lines.push(("kept", format!("{} shards of an earlier run", made.kept)));
+    }
+    if made.skipped > 0 {
+        lines.push(("left out", format!("{} bad images, listed in index.json", made.skipped)));
+    }
+    lines.push(("read, written", format!("{}, {}", text::bytes(made.bytes_read), text::bytes(made.bytes_written))));
+    lines.push((
+        "time",
+        format!("{} ({} with listing)", text::duration(summary.seconds_train), text::duration(summary.seconds_total)),
+    ));
+    lines.push((
+        "throughput",
+        format!("{} images/s, {:.1} MB/s read", text::si(rate(made.images)), rate(made.bytes_read) / 1e6),
+    ));
+    if summary.peak_rss_bytes > 0 {
+        lines.push(("peak memory", text::bytes(summary.peak_rss_bytes)));
+    }
+    for (label, value) in lines {
+        out.push_str(&format!("  {label:<14} {value}\n"));
+    }
+    if !summary.stages.is_empty() && summary.strategy != "spark" {
+        out.push('\n');
+        out.push_str(&indent(&stage_table(&summary.stages, summary.seconds_train, style)));
+    }
+    let words: Vec<String> = summary.reasons.iter().cloned().chain(preparation_words(summary)).collect();
+    if !words.is_empty() {
+        out.push('\n');
+    }
+    for word in words {
+        out.push_str(&indent(&wrap(&word, style.width.saturating_sub(2))));
+    }
+    out
+}
+
+/// Preparations side by side.
+pub fn preparations_table(summaries: &[&Summary], style: Style) -> String {
+    let made = |s: &Summary| s.prepared.clone().unwrap_or_default();
+    let cell = |f: &dyn Fn(&Summary) -> String| summaries.iter().map(|s| f(s)).collect::<Vec<_>>();
+    let first = summaries.first().map_or(f64::NAN, |s| s.examples_per_s);
+    let status = |s: &Summary| match &s.status {
+        Status::Failed { .. } => "failed".into(),
+        other => other.name().to_string(),
+    };
+    let slow = |s: &Summary| {
+        crate::stages::slowest(&s.stages, s.seconds_train).map_or("–".into(), |(stage, _)| stage.name.clone())
+    };
+    let columns = [
+        Column::left("run", cell(&|s| s.name.clone())).shrinking(12),
+        Column::left("source", cell(&|s| s.data.clone())).shrinking(12),
+        Column::left("engine", cell(&|s| format!("{} ×{}", s.strategy, s.threads))),
+        Column::right("images", cell(&|s| made(s).images.to_string())),
+        Column::right("left out", cell(&|s| made(s).skipped.to_string())),
+        Column::right("time", cell(&|s| text::duration(s.seconds_train))),
+        Column::right("images/s", cell(&|s| text::si(s.examples_per_s))),
+        Column::right("MB/s", cell(&|s| format!("{:.1}", made(s).bytes_read as f64 / 1e6 / s.seconds_train.max(1e-9)))),
+        Column::right("×", cell(&|s| format!("{:.2}", s.examples_per_s / first))),
+        Column::left("slowest", cell(&slow)),
+        Column::right("memory", cell(&|s| text::bytes(s.peak_rss_bytes))),
+        Column::left("status", cell(&status)),
+    ];
+    render(&columns, style.width, style.bold)
+}

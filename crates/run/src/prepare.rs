@@ -1,0 +1,405 @@
+//! `prepare` as a run: a job, an engine, and a run directory that can be watched and compared.
+
+use paceline_base::{Error, Result, text};
+use paceline_prepare::job::{self, Begun, Job, Live, Prepared, Threads};
+use paceline_prepare::spark::{self, Cluster, Event, Request};
+use paceline_record::{RunDir, Status, Summary, Work, machine};
+use serde::Serialize;
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// What runs the stages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DataEngine {
+    /// Threads of this process.
+    Local,
+    /// A Spark cluster.
+    Spark(Cluster),
+}
+
+impl DataEngine {
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Local => "local",
+            Self::Spark(_) => "spark",
+        }
+    }
+}
+
+/// What to prepare, where and with what.
+#[derive(Clone, Debug)]
+pub struct PrepareOptions {
+    /// Source, destination and settings.
+    pub order: job::Order,
+    /// Threads that decode, resize and encode (under Spark: of each task); none is one for each core (under Spark: one).
+    pub threads: Option<usize>,
+    /// Threads that read files; none is two.
+    pub readers: Option<usize>,
+    /// What runs the stages.
+    pub engine: DataEngine,
+    /// The run directory; none is `prepare-N` in `runs`.
+    pub run_dir: Option<PathBuf>,
+    /// Where run directories are made.
+    pub runs: PathBuf,
+}
+
+/// Is told how it goes.
+pub trait PrepareWatcher {
+    /// Before the first image: what will be done.
+    fn started(&self, title: &str, total: u64, notes: &[String]);
+    /// Some times a second.
+    fn live(&self, live: &Live);
+    /// Something worth a line.
+    fn note(&self, note: &str);
+    /// After the last image, or an error.
+    fn ended(&self);
+}
+
+/// How a preparation ended.
+#[derive(Clone, Debug)]
+pub struct PrepareFinished {
+    /// The shards.
+    pub prepared: Prepared,
+    /// Its run directory; none if there was nothing to do.
+    pub dir: Option<PathBuf>,
+    /// Its summary, as written.
+    pub summary: Summary,
+}
+
+/// `run.toml` of a preparation, besides `format = 1`.
+#[derive(Serialize)]
+struct RunToml<'a> {
+    version: &'static str,
+    work: Work,
+    engine: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cluster: Option<&'a Cluster>,
+    source: String,
+    destination: String,
+    skip_bad: usize,
+    readers: usize,
+    threads: usize,
+    settings: &'a job::Settings,
+    machine: machine::Machine,
+}
+
+/// A line of `progress.jsonl`.
+#[derive(Serialize)]
+struct ProgressLine<'a> {
+    seconds: f64,
+    images: u64,
+    total: u64,
+    bytes_read: u64,
+    bytes_written: u64,
+    stages: &'a [paceline_base::stage::Stage],
+}
+
+/// Prepares. Ends cleanly, with finished shards kept, when `stop` becomes true.
+pub fn prepare(options: &PrepareOptions, watcher: &dyn PrepareWatcher, stop: &AtomicBool) -> Result<PrepareFinished> {
+    let begin = Instant::now();
+    if let DataEngine::Spark(_) = options.engine {
+        spark::spark_submit()?; // before anything is made
+    }
+    let job = match job::begin(&options.order)? {
+        Begun::Job(job) => *job,
+        Begun::Complete(prepared) => {
+            return Ok(PrepareFinished {
+                prepared: *prepared,
+                dir: None,
+                summary: Summary { work: Work::Prepare, status: Status::Done, ..Summary::default() },
+            });
+        }
+    };
+    let cores = machine::describe().cores;
+    let threads = Threads {
+        readers: options.readers.unwrap_or(2),
+        workers: options.threads.unwrap_or(if options.engine == DataEngine::Local { cores } else { 1 }),
+    };
+    let path = options.run_dir.clone().unwrap_or_else(|| free_name(&options.runs, "prepare"));
+    let dir = RunDir::create(path)?;
+    dir.write_run_toml(&RunToml {
+        version: env!("CARGO_PKG_VERSION"),
+        work: Work::Prepare,
+        engine: options.engine.name(),
+        cluster: match &options.engine {
+            DataEngine::Local => None,
+            DataEngine::Spark(cluster) => Some(cluster),
+        },
+        source: options.order.source.display().to_string(),
+        destination: options.order.destination.display().to_string(),
+        skip_bad: options.order.skip_bad,
+        readers: threads.readers,
+        threads: threads.workers,
+        settings: &options.order.settings,
+        machine: machine::describe(),
+    })?;
+    let mut summary = Summary {
+        work: Work::Prepare,
+        name: dir.name(),
+        data: options.order.source.display().to_string(),
+        strategy: options.engine.name().into(),
+        threads: threads.workers,
+        seed: options.order.settings.seed,
+        classes: Some(job.sheet().classes.len() as u64),
+        started: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()),
+        machine: machine::describe(),
+        ..Summary::default()
+    };
+    dir.write_summary(&summary)?;
+    announce(&job, options, watcher);
+    let result = work(job, options, threads, &dir, watcher, stop);
+    watcher.ended();
+    summary.seconds_total = begin.elapsed().as_secs_f64();
+    summary.peak_rss_bytes = machine::peak_rss_bytes();
+    let (prepared, live, notes) = match result {
+        Ok(done) => done,
+        Err(e) => {
+            let stopped = stop.load(std::sync::atomic::Ordering::Relaxed);
+            summary.status = if stopped { Status::Stopped } else { Status::Failed { why: e.message().to_string() } };
+            dir.write_summary(&summary)?;
+            return Err(e);
+        }
+    };
+    let handled = live.images;
+    summary.status = Status::Done;
+    summary.seconds_train = live.seconds;
+    summary.examples_per_s = handled as f64 / live.seconds;
+    summary.stages = live.stages.clone();
+    summary.reasons = notes;
+    summary.warnings = prepared.index.skipped.iter().map(|s| format!("left out: {s}")).collect();
+    summary.prepared = Some(paceline_record::Prepared {
+        destination: options.order.destination.display().to_string(),
+        shards: prepared.index.shards.len(),
+        kept: prepared.kept,
+        records: prepared.records() as u64,
+        images: handled,
+        skipped: prepared.index.skipped.len() as u64,
+        bytes_read: live.bytes_read,
+        bytes_written: live.bytes_written,
+    });
+    dir.write_summary(&summary)?;
+    Ok(PrepareFinished { prepared, dir: Some(dir.path().to_path_buf()), summary })
+}
+
+fn announce(job: &Job, options: &PrepareOptions, watcher: &dyn PrepareWatcher) {
+    let sheet = job.sheet();
+    let s = &sheet.settings;
+    let images: usize = job.pending().iter().map(|&p| sheet.shards[p].images).sum();
+    let title = format!(
+        "{} images of {} classes from {} → {} shards of {}×{} {} in {}",
+        sheet.images(),
+        sheet.classes.len(),
+        options.order.source.display(),
+        sheet.shards.len(),
+        s.width,
+        s.height,
+        if s.encoding == job::Encoding::Raw { "raw".into() } else { format!("JPEG (quality {})", s.quality) },
+        options.order.destination.display()
+    );
+    let mut notes = Vec::new();
+    if job.kept() > 0 {
+        notes.push(format!(
+            "{} of {} shards were finished before, are whole and are kept",
+            job.kept(),
+            sheet.shards.len()
+        ));
+    }
+    watcher.started(&title, images as u64, &notes);
+}
+
+/// What an engine gives back: the shards, the figures, and what there is to say.
+type Worked = (Prepared, Live, Vec<String>);
+
+fn work(
+    job: Job,
+    options: &PrepareOptions,
+    threads: Threads,
+    dir: &RunDir,
+    watcher: &dyn PrepareWatcher,
+    stop: &AtomicBool,
+) -> Result<Worked> {
+    let mut recorder = Recorder::begin(dir)?;
+    let mut watch = |live: &Live| {
+        recorder.live(live);
+        watcher.live(live);
+    };
+    match &options.engine {
+        DataEngine::Local => {
+            let (prepared, live) = job.run(threads, &mut watch, stop)?;
+            recorder.end(&live)?;
+            Ok((prepared, live, Vec::new()))
+        }
+        DataEngine::Spark(cluster) => {
+            let log = dir.path().join("spark.log");
+            let worked = on_spark(job, cluster, threads, options.order.skip_bad, &log, watcher, &mut watch, stop)?;
+            recorder.end(&worked.1)?;
+            Ok(worked)
+        }
+    }
+}
+
+#[expect(clippy::too_many_arguments, reason = "one caller; a struct would only name them again")]
+fn on_spark(
+    job: Job,
+    cluster: &Cluster,
+    threads: Threads,
+    skip_bad: usize,
+    log: &std::path::Path,
+    watcher: &dyn PrepareWatcher,
+    watch: &mut dyn FnMut(&Live),
+    stop: &AtomicBool,
+) -> Result<Worked> {
+    let program = std::env::current_exe().map_err(|e| Error::failure(format!("cannot find this program: {e}")))?;
+    let work = std::path::absolute(job.work()).map_err(|e| Error::io("find", &job.work(), &e))?;
+    let request = Request {
+        name: "paceline prepare".into(),
+        program,
+        arguments: [
+            "prepare-shards",
+            "--job",
+            &work.to_string_lossy(),
+            "--threads",
+            &threads.workers.to_string(),
+            "--readers",
+            &threads.readers.min(threads.workers).to_string(),
+            "--skip-bad",
+            &skip_bad.to_string(),
+        ]
+        .map(String::from)
+        .into(),
+        tasks: job.pending().iter().map(ToString::to_string).collect(),
+    };
+    let shards: Vec<(PathBuf, u64)> = job
+        .pending()
+        .iter()
+        .map(|&p| {
+            (
+                work.join("done").join(format!("{}.json", job.sheet().shards[p].file)),
+                job.sheet().shards[p].images as u64,
+            )
+        })
+        .collect();
+    let total = shards.iter().map(|(_, images)| images).sum();
+    let begin = Instant::now();
+    let mut notes = Vec::new();
+    let mut events = |event: Option<&Event>| {
+        match event {
+            Some(Event::Connected { master, version }) => watcher.note(&format!("Spark {version} at {master}")),
+            Some(Event::Started { cores, wanted, partitions, tasks }) => {
+                let few = if partitions < wanted {
+                    format!("; {wanted} were wanted, but a shard is made by one task: more --shards would use them")
+                } else {
+                    String::new()
+                };
+                let note = format!("{partitions} partitions for {cores} cores and {tasks} shards{few}");
+                watcher.note(&note);
+                notes.push(note);
+            }
+            _ => {}
+        }
+        // Finished shards can be seen from here: the destination is shared.
+        let images = shards.iter().filter(|(note, _)| note.exists()).map(|(_, images)| images).sum();
+        watch(&Live { images, total, seconds: begin.elapsed().as_secs_f64(), ..Live::default() });
+    };
+    let answers = spark::submit(cluster, &request, log, &mut events, stop)?;
+    let mut live = Live { images: total, total, seconds: begin.elapsed().as_secs_f64(), ..Live::default() };
+    for line in answers.iter().flat_map(|a| &a.lines) {
+        let Ok(part) = serde_json::from_str::<ShardsLine>(line) else { continue };
+        live.bytes_read += part.bytes_read;
+        live.bytes_written += part.bytes_written;
+        merge(&mut live.stages, part.stages);
+    }
+    let mut hosts: Vec<&str> = answers.iter().map(|a| a.host.as_str()).collect();
+    hosts.sort_unstable();
+    hosts.dedup();
+    let again = answers.iter().filter(|a| a.attempt > 0).count();
+    notes.push(format!(
+        "{} partitions ran on {} host(s){}, the longest for {}",
+        answers.len(),
+        hosts.len(),
+        if again > 0 { format!(", {again} of them after a failure") } else { String::new() },
+        text::duration(answers.iter().map(|a| a.seconds).fold(0.0, f64::max))
+    ));
+    Ok((job.collect()?, live, notes))
+}
+
+/// What one task of a distributed preparation prints.
+#[derive(Serialize, serde::Deserialize)]
+pub struct ShardsLine {
+    bytes_read: u64,
+    bytes_written: u64,
+    stages: Vec<paceline_base::stage::Stage>,
+}
+
+/// Makes some shards of a job, as a task under Spark; returns the line to print.
+pub fn prepare_shards(
+    work: &std::path::Path,
+    shards: &[usize],
+    threads: Threads,
+    skip_bad: usize,
+) -> Result<ShardsLine> {
+    let (_, live) = job::make_shards(work, shards, threads, skip_bad)?;
+    Ok(ShardsLine { bytes_read: live.bytes_read, bytes_written: live.bytes_written, stages: live.stages })
+}
+
+fn merge(all: &mut Vec<paceline_base::stage::Stage>, more: Vec<paceline_base::stage::Stage>) {
+    for stage in more {
+        match all.iter_mut().find(|s| s.name == stage.name) {
+            Some(same) => {
+                same.add(&stage);
+                same.threads = same.threads.max(stage.threads);
+            }
+            None => all.push(stage),
+        }
+    }
+}
+
+/// Appends to `progress.jsonl` once a second.
+struct Recorder {
+    file: File,
+    path: PathBuf,
+    last: f64,
+}
+
+impl Recorder {
+    fn begin(dir: &RunDir) -> Result<Self> {
+        let path = dir.path().join("progress.jsonl");
+        let mut file = File::create(&path).map_err(|e| Error::io("create", &path, &e))?;
+        writeln!(file, "{{\"format\":1,\"kind\":\"progress\"}}").map_err(|e| Error::io("write", &path, &e))?;
+        Ok(Self { file, path, last: 0.0 })
+    }
+
+    fn line(&mut self, live: &Live) -> Result<()> {
+        let line = ProgressLine {
+            seconds: live.seconds,
+            images: live.images,
+            total: live.total,
+            bytes_read: live.bytes_read,
+            bytes_written: live.bytes_written,
+            stages: &live.stages,
+        };
+        let text = serde_json::to_string(&line).map_err(|e| Error::internal(e.to_string()))?;
+        writeln!(self.file, "{text}").map_err(|e| Error::io("write", &self.path, &e))
+    }
+
+    fn live(&mut self, live: &Live) {
+        if live.seconds - self.last >= 1.0 {
+            self.last = live.seconds;
+            // Progress that cannot be written must not end the work; the summary at the end will say if the disk is full.
+            let _ = self.line(live);
+        }
+    }
+
+    fn end(&mut self, live: &Live) -> Result<()> {
+        self.line(live)
+    }
+}
+
+/// `runs/prepare-3`: the first number that is free.
+fn free_name(runs: &std::path::Path, stem: &str) -> PathBuf {
+    (1..).map(|n| runs.join(format!("{stem}-{n}"))).find(|p| !p.exists()).unwrap_or_default()
+}
