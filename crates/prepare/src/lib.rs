@@ -4,7 +4,7 @@
 //! and how long it waited: so memory stays bounded whatever the number of files, and the slow stage has a name.
 //!
 //! Rooms: [`feed`] makes batches ready for training; [`job`] turns images into shards; [`spark`] runs parts of a job on a
-//! cluster; [`stage`] counts.
+//! cluster; [`speedtest`] measures how fast images are read; [`stage`] counts.
 //!
 //! What is absent: nothing here trains, prints, or knows flags.
 
@@ -12,4 +12,5 @@ pub mod feed;
 pub mod job;
 mod queue;
 pub mod spark;
+pub mod speedtest;
 pub mod stage;

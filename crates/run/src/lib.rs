@@ -13,6 +13,7 @@ pub mod config;
 mod demo;
 mod prepare;
 mod resolve;
+pub mod speedtest;
 mod train;
 mod trial;
 mod watch;

@@ -1,0 +1,264 @@
+//! A throughput study, from paths to a run directory: recognise the sources, design, measure, record.
+//!
+//! What measures is an [`Engine`]: it gets the list of cells and hands back measurements. [`Local`] does it in this
+//! process; others may send parts of the list to processes elsewhere, which do the same by
+//! [`measure_cells`].
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use paceline_base::{Error, Result};
+use paceline_prepare::speedtest::{Design, Designed, Source, Wanted, can_drop, measure_cells, recognise};
+use paceline_record::{
+    Cell, Machine, Measurement, MeasurementWriter, PageCache, RunDir, Status, Summary, Work, atomic, machine,
+};
+use paceline_report::study::csv;
+use serde::Serialize;
+
+use crate::Finished;
+
+/// What to study.
+#[derive(Clone, Debug)]
+pub struct Speedtest {
+    /// Folders of photos or shards, tables, files of records.
+    pub sources: Vec<PathBuf>,
+    /// What is measured on them.
+    pub design: Design,
+    /// The study ends after so many seconds, with what it has.
+    pub time_limit: Option<f64>,
+    /// The run directory; `runs/speedtest-N` if none.
+    pub run_dir: Option<PathBuf>,
+}
+
+/// Something that measures cells.
+pub trait Engine {
+    /// Its name in records and plots.
+    fn name(&self) -> &str;
+
+    /// Measures the cells, in their order as far as it can, and hands each measurement over as soon as it is there.
+    /// Ends early, without an error, when `enough` says so.
+    ///
+    /// # Errors
+    /// What cannot be measured, or an error of `take`.
+    fn measure(
+        &mut self,
+        cells: &[Cell],
+        enough: &dyn Fn() -> bool,
+        take: &mut dyn FnMut(Measurement) -> Result<()>,
+    ) -> Result<()>;
+}
+
+/// Measures in this process.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Local;
+
+impl Engine for Local {
+    fn name(&self) -> &str {
+        "local"
+    }
+
+    fn measure(
+        &mut self,
+        cells: &[Cell],
+        enough: &dyn Fn() -> bool,
+        take: &mut dyn FnMut(Measurement) -> Result<()>,
+    ) -> Result<()> {
+        measure_cells(cells.iter().cloned(), self.name(), enough, take)
+    }
+}
+
+/// What a study is about to do.
+#[derive(Clone, Debug)]
+pub struct StudyStarted {
+    /// One line: sources and number of measurements.
+    pub title: String,
+    /// Measurements that are planned.
+    pub planned: usize,
+    /// Images that these will read, which is what time goes by.
+    pub images: u64,
+    /// Decisions in words.
+    pub reasons: Vec<String>,
+    /// What was asked for and is not measured.
+    pub warnings: Vec<String>,
+}
+
+/// Is shown a study while it goes.
+pub trait StudyWatcher {
+    /// Before the first measurement.
+    fn started(&self, _: &StudyStarted) {}
+    /// After every measurement; `done` of them are done.
+    fn measured(&self, _: &Measurement, _done: usize) {}
+    /// After the last.
+    fn ended(&self) {}
+}
+
+impl StudyWatcher for crate::Silent {}
+
+/// `run.toml`, besides `format = 1`.
+#[derive(Serialize)]
+struct RunToml<'a> {
+    version: &'a str,
+    work: Work,
+    engine: &'a str,
+    sources: Vec<String>,
+    planned: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    time_limit: Option<f64>,
+    machine: Machine,
+    design: &'a Design,
+}
+
+/// Does the study. Ends after the current measurement when `stop` becomes true; what was measured is kept.
+///
+/// # Errors
+/// Sources that cannot be read, before anything is written; what fails later leaves a directory with what was measured.
+pub fn speedtest(
+    order: &Speedtest,
+    engine: &mut dyn Engine,
+    watcher: &dyn StudyWatcher,
+    stop: &AtomicBool,
+) -> Result<Finished> {
+    let begin = Instant::now();
+    let sources = sources(order)?;
+    let designed = order.design.cells(&sources);
+    if designed.cells.is_empty() {
+        let why = designed.warnings.join("; ");
+        return Err(Error::user(format!("there is nothing to measure: {why}")));
+    }
+    let dir = RunDir::create(order.run_dir.clone().unwrap_or_else(|| free_name(Path::new("runs"))))?;
+    let names: Vec<String> = sources.iter().map(|source| source.name.clone()).collect();
+    dir.write_run_toml(&RunToml {
+        version: env!("CARGO_PKG_VERSION"),
+        work: Work::Speedtest,
+        engine: engine.name(),
+        sources: names.clone(),
+        planned: designed.cells.len(),
+        time_limit: order.time_limit,
+        machine: machine::describe(),
+        design: &order.design,
+    })?;
+    let mut summary = Summary {
+        work: Work::Speedtest,
+        name: dir.name(),
+        data: names.join(", "),
+        strategy: engine.name().into(),
+        threads: order.design.threads,
+        reasons: designed.reasons.clone(),
+        warnings: designed.warnings.clone(),
+        seed: order.design.seed,
+        started: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs()),
+        machine: machine::describe(),
+        ..Summary::default()
+    };
+    dir.write_summary(&summary)?;
+    let mut taken = Taken { writer: dir.begin_measurements()?, all: Vec::new() };
+    watcher.started(&StudyStarted {
+        title: format!("{}: {} measurements, engine {}", names.join(", "), designed.cells.len(), engine.name()),
+        planned: designed.cells.len(),
+        images: designed.cells.iter().map(|cell| cell.images() as u64).sum(),
+        reasons: designed.reasons.clone(),
+        warnings: designed.warnings.clone(),
+    });
+    let late = || order.time_limit.is_some_and(|limit| begin.elapsed().as_secs_f64() > limit);
+    let enough = || stop.load(Ordering::Relaxed) || late();
+    let result = engine.measure(&designed.cells, &enough, &mut |measurement| {
+        taken.push(measurement)?;
+        if let Some(last) = taken.all.last() {
+            watcher.measured(last, taken.all.len());
+        }
+        Ok(())
+    });
+    watcher.ended();
+    summary.seconds_total = begin.elapsed().as_secs_f64();
+    settle(&mut summary, &designed, &taken.all, order.time_limit);
+    if let Err(error) = &result {
+        summary.status = Status::Failed { why: error.message().into() };
+    }
+    atomic::write(&dir.speedtest_csv(), csv(&taken.all).as_bytes())?;
+    dir.write_summary(&summary)?;
+    result?;
+    Ok(Finished { dir: dir.path().to_path_buf(), summary, checkpoints: None })
+}
+
+struct Taken {
+    writer: MeasurementWriter,
+    all: Vec<Measurement>,
+}
+
+impl Taken {
+    fn push(&mut self, measurement: Measurement) -> Result<()> {
+        self.writer.push(&measurement)?;
+        self.all.push(measurement);
+        Ok(())
+    }
+}
+
+/// Recognises the sources, counts their images, and finds out whether their page cache can be dropped.
+fn sources(order: &Speedtest) -> Result<Vec<Wanted>> {
+    let design = &order.design;
+    let mut found: Vec<Wanted> = Vec::new();
+    for path in &order.sources {
+        let form = recognise(path)?;
+        let whole = std::fs::canonicalize(path).map_err(|e| Error::io("read", path, &e))?;
+        if found.iter().any(|other| other.path == whole) {
+            return Err(Error::user(format!("{} is given twice; give each source once", path.display())));
+        }
+        let source = Source::open(&whole, form, design.seed, design.skip_bad)?;
+        let cold = design.page_cache.contains(&PageCache::Cold);
+        let stays_warm = if cold { can_drop(source.files()).err() } else { None };
+        let name = path.display().to_string();
+        found.push(Wanted {
+            name: if name.len() > 1 { name.trim_end_matches('/').to_string() } else { name },
+            path: whole,
+            form,
+            images: source.count(design.largest())?,
+            stays_warm,
+        });
+    }
+    if found.is_empty() {
+        return Err(Error::user("give at least one folder of photos or of shards"));
+    }
+    Ok(found)
+}
+
+/// Fills in what is known at the end.
+fn settle(summary: &mut Summary, designed: &Designed, all: &[Measurement], limit: Option<f64>) {
+    let images: u64 = all.iter().map(|m| m.images).sum();
+    let seconds: f64 = all.iter().map(|m| m.seconds).sum();
+    summary.examples_per_s = if seconds > 0.0 { images as f64 / seconds } else { f64::NAN };
+    summary.seconds_train = seconds;
+    summary.peak_rss_bytes = machine::peak_rss_bytes();
+    let planned = designed.cells.len();
+    summary.status = if all.len() == planned { Status::Done } else { Status::Stopped };
+    if all.len() < planned {
+        let why = match limit {
+            Some(limit) if summary.seconds_total > limit => {
+                format!("the time limit of {limit} s ended the study (--time-limit)")
+            }
+            _ => "the study was stopped".into(),
+        };
+        summary.warnings.push(format!(
+            "{why} after {} of {planned} measurements; their order is random, so that they are a fair part",
+            all.len()
+        ));
+    }
+    // Of each source the last measurement knows all that was left out.
+    let mut seen: Vec<&str> = Vec::new();
+    for m in all.iter().rev() {
+        if !m.skipped.is_empty() && !seen.contains(&m.cell.source.as_str()) {
+            seen.push(&m.cell.source);
+            summary.warnings.push(format!(
+                "{}: {} bad image(s) left out: {}",
+                m.cell.source,
+                m.skipped.len(),
+                m.skipped.join("; ")
+            ));
+        }
+    }
+}
+
+/// `runs/speedtest-3`: the first number that is free.
+fn free_name(folder: &Path) -> PathBuf {
+    (1..).map(|n| folder.join(format!("speedtest-{n}"))).find(|path| !path.exists()).unwrap_or_default()
+}
