@@ -18,7 +18,7 @@ pub use sheet::{Planned, Sheet};
 pub use site::Done;
 
 use paceline_base::{Error, Result};
-use paceline_data::shards::{Index, Shard};
+use paceline_data::shards::Index;
 use site::Site;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -134,7 +134,7 @@ fn begin_at(site: &Site, order: &Order) -> Result<(Sheet, Vec<Done>, Option<Prep
             return Err(other(differences(&there, &wanted)));
         }
         for shard in &index.shards {
-            verify(site.folder(), shard)?;
+            shard.check_digest(site.folder())?;
         }
         let kept = index.shards.len();
         return Ok((sheet, Vec::new(), Some(Prepared { index, kept, bytes_read: 0 })));
@@ -176,20 +176,6 @@ fn differences(there: &serde_json::Value, wanted: &serde_json::Value) -> String 
         words.push("the images have changed since (other names, sizes or times)".into());
     }
     words.join(", ")
-}
-
-/// Refuses a shard that is not as the index says.
-fn verify(folder: &Path, shard: &Shard) -> Result<()> {
-    let path = folder.join(&shard.file);
-    let sum = site::sha256(&path).map_err(|e| Error::io("read", &path, &e))?;
-    if sum != shard.sha256 {
-        return Err(Error::user(format!(
-            "{}: its content is not what the index says (SHA-256 {sum}); remove {} and run again",
-            path.display(),
-            folder.display()
-        )));
-    }
-    Ok(())
 }
 
 impl Job {

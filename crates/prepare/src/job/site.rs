@@ -15,7 +15,6 @@ use super::sheet::Sheet;
 use paceline_base::{Error, Result};
 use paceline_data::shards::{INDEX, Index, Shard};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use std::fs::{self, File};
 use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
@@ -107,18 +106,12 @@ impl Site {
 
     /// The index, if the folder is complete.
     pub fn index(&self) -> Result<Option<Index>> {
-        let path = self.folder.join(INDEX);
-        if !path.exists() {
-            return Ok(None);
-        }
-        let text = fs::read(&path).map_err(|e| Error::io("read", &path, &e))?;
-        serde_json::from_slice(&text).map(Some).map_err(|e| Error::user(format!("{}: {e}", path.display())))
+        Ok(Index::read(&self.folder)?)
     }
 
     /// Writes the index and removes what was only needed on the way.
     pub fn finish(self, index: &Index) -> Result<()> {
-        let text = serde_json::to_vec_pretty(index).map_err(|e| Error::internal(e.to_string()))?;
-        replace(&self.folder.join(INDEX), &text)?;
+        index.write(&self.folder)?;
         let work = self.work();
         fs::remove_dir_all(&work).map_err(|e| Error::io("remove", &work, &e))
     }
@@ -145,9 +138,8 @@ fn first_entry(folder: &Path) -> Option<String> {
 /// What is known of a finished shard, if its file is as it was made: `work` is the folder of the job.
 pub fn finished(work: &Path, file: &str) -> Option<Done> {
     let note: Done = serde_json::from_slice(&fs::read(note_path(work, file)).ok()?).ok()?;
-    let path = work.parent()?.join(file);
-    let is_whole = fs::metadata(&path).ok()?.len() == note.shard.bytes && sha256(&path).ok()? == note.shard.sha256;
-    is_whole.then_some(note)
+    note.shard.check_digest(work.parent()?).ok()?;
+    Some(note)
 }
 
 /// Notes that a shard is finished.
@@ -181,18 +173,6 @@ pub fn publish(temporary: &Path, path: &Path) -> std::io::Result<()> {
         let _ = folder.sync_all();
     }
     Ok(())
-}
-
-/// The SHA-256 of a file.
-pub fn sha256(path: &Path) -> std::io::Result<String> {
-    let mut file = File::open(path)?;
-    let (mut hash, mut buffer) = (Sha256::new(), vec![0; 1 << 16]);
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(hex(&hash.finalize())),
-            n => hash.update(&buffer[..n]),
-        }
-    }
 }
 
 /// Bytes as hexadecimal digits.
