@@ -9,7 +9,7 @@ use paceline_base::{Error, Result};
 use serde::Serialize;
 
 use crate::line::{Line, mend_tail};
-use crate::{FORMAT, Header, StepWriter, Summary, atomic};
+use crate::{FORMAT, Header, ProgressWriter, StepWriter, Summary, atomic};
 
 /// A run directory that exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,6 +80,16 @@ impl RunDir {
     /// Path of `steps.jsonl`.
     pub fn steps(&self) -> PathBuf {
         self.path.join("steps.jsonl")
+    }
+
+    /// Path of `progress.jsonl`.
+    pub fn progress(&self) -> PathBuf {
+        self.path.join("progress.jsonl")
+    }
+
+    /// Begins `progress.jsonl`.
+    pub fn begin_progress(&self) -> Result<ProgressWriter> {
+        ProgressWriter::create(self.progress())
     }
 
     /// Path of `summary.json`.

@@ -4,6 +4,7 @@
 //! runs/<name>/
 //!   run.toml       resolved configuration, seed, versions, machine
 //!   steps.jsonl    a header per attempt, then one line per step (or few steps) and rank, and one per epoch
+//!   progress.jsonl a line a second, of a run that prepares data
 //!   summary.json   the run in one object; what comparisons read first
 //!   checkpoints/   written by the engine
 //! ```
@@ -41,6 +42,7 @@ mod fold;
 mod line;
 pub mod machine;
 mod number;
+mod progress;
 mod read;
 mod step;
 mod study;
@@ -52,6 +54,7 @@ pub use every::{Every, Interval, choose_every};
 pub use fold::StepFold;
 pub use line::Header;
 pub use machine::Machine;
+pub use progress::{ProgressRecord, ProgressWriter};
 pub use read::{RunData, read_run, read_summary};
 pub use step::{EpochRecord, Part, StepRecord, TimeSplit};
 pub use study::{Cell, Form, Measurement, MeasurementWriter, PageCache, Study, Variant, read_study, work_of};

@@ -8,7 +8,7 @@ use paceline_base::{Error, Result};
 
 use crate::attempts::Kept;
 use crate::line::Line;
-use crate::{EpochRecord, FORMAT, RunDir, StepRecord, Summary, check_format};
+use crate::{EpochRecord, FORMAT, ProgressRecord, RunDir, StepRecord, Summary, check_format};
 
 /// A run as its directory tells it.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +25,8 @@ pub struct RunData {
     pub steps: Vec<StepRecord>,
     /// The epochs after the attempt rule.
     pub epochs: Vec<EpochRecord>,
+    /// How a preparation went, second by second.
+    pub progress: Vec<ProgressRecord>,
     /// The last attempt; 0 if none began.
     pub attempt: u32,
     /// What a reader should be told: missing files, torn or damaged lines, remarks of the writer.
@@ -43,6 +45,7 @@ pub fn read_run(path: impl AsRef<Path>) -> Result<RunData> {
         notes.push("there is no summary.json: the run has not finished its first epoch, or was killed before".into());
     }
     let kept = read_steps(&dir.steps(), &mut notes)?;
+    let progress = crate::progress::read(&dir.progress(), &mut notes)?;
     notes.extend(kept.notes);
     let name = summary.as_ref().map(|s| s.name.clone()).filter(|name| !name.is_empty()).unwrap_or_else(|| dir.name());
     Ok(RunData {
@@ -52,6 +55,7 @@ pub fn read_run(path: impl AsRef<Path>) -> Result<RunData> {
         summary,
         steps: kept.steps,
         epochs: kept.epochs,
+        progress,
         attempt: kept.attempt,
         notes,
     })

@@ -3,10 +3,8 @@
 use paceline_base::{Error, Result, text};
 use paceline_prepare::job::{self, Begun, Job, Live, Prepared, Threads};
 use paceline_prepare::spark::{self, Cluster, Event, Request};
-use paceline_record::{RunDir, Status, Summary, Work, machine};
+use paceline_record::{ProgressRecord, ProgressWriter, RunDir, Status, Summary, Work, machine};
 use serde::Serialize;
-use std::fs::File;
-use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -85,17 +83,6 @@ struct RunToml<'a> {
     threads: usize,
     settings: &'a job::Settings,
     machine: machine::Machine,
-}
-
-/// A line of `progress.jsonl`.
-#[derive(Serialize)]
-struct ProgressLine<'a> {
-    seconds: f64,
-    images: u64,
-    total: u64,
-    bytes_read: u64,
-    bytes_written: u64,
-    stages: &'a [paceline_base::stage::Stage],
 }
 
 /// Prepares. Ends cleanly, with finished shards kept, when `stop` becomes true.
@@ -222,7 +209,7 @@ fn work(
     watcher: &dyn PrepareWatcher,
     stop: &AtomicBool,
 ) -> Result<Worked> {
-    let mut recorder = Recorder::begin(dir)?;
+    let mut recorder = Recorder { writer: dir.begin_progress()?, last: 0.0 };
     let mut watch = |live: &Live| {
         recorder.live(live);
         watcher.live(live);
@@ -230,13 +217,13 @@ fn work(
     match &options.engine {
         DataEngine::Local => {
             let (prepared, live) = job.run(threads, &mut watch, stop)?;
-            recorder.end(&live)?;
+            recorder.push(&live)?;
             Ok((prepared, live, Vec::new()))
         }
         DataEngine::Spark(cluster) => {
             let log = dir.path().join("spark.log");
             let worked = on_spark(job, cluster, threads, options.order.skip_bad, &log, watcher, &mut watch, stop)?;
-            recorder.end(&worked.1)?;
+            recorder.push(&worked.1)?;
             Ok(worked)
         }
     }
@@ -360,42 +347,28 @@ fn merge(all: &mut Vec<paceline_base::stage::Stage>, more: Vec<paceline_base::st
 
 /// Appends to `progress.jsonl` once a second.
 struct Recorder {
-    file: File,
-    path: PathBuf,
+    writer: ProgressWriter,
     last: f64,
 }
 
 impl Recorder {
-    fn begin(dir: &RunDir) -> Result<Self> {
-        let path = dir.path().join("progress.jsonl");
-        let mut file = File::create(&path).map_err(|e| Error::io("create", &path, &e))?;
-        writeln!(file, "{{\"format\":1,\"kind\":\"progress\"}}").map_err(|e| Error::io("write", &path, &e))?;
-        Ok(Self { file, path, last: 0.0 })
+    fn live(&mut self, live: &Live) {
+        if live.seconds - self.last >= 1.0 {
+            self.last = live.seconds;
+            // Progress that cannot be written must not end the work; the last line, and the summary, will say so.
+            let _ = self.push(live);
+        }
     }
 
-    fn line(&mut self, live: &Live) -> Result<()> {
-        let line = ProgressLine {
+    fn push(&mut self, live: &Live) -> Result<()> {
+        self.writer.push(&ProgressRecord {
             seconds: live.seconds,
             images: live.images,
             total: live.total,
             bytes_read: live.bytes_read,
             bytes_written: live.bytes_written,
-            stages: &live.stages,
-        };
-        let text = serde_json::to_string(&line).map_err(|e| Error::internal(e.to_string()))?;
-        writeln!(self.file, "{text}").map_err(|e| Error::io("write", &self.path, &e))
-    }
-
-    fn live(&mut self, live: &Live) {
-        if live.seconds - self.last >= 1.0 {
-            self.last = live.seconds;
-            // Progress that cannot be written must not end the work; the summary at the end will say if the disk is full.
-            let _ = self.line(live);
-        }
-    }
-
-    fn end(&mut self, live: &Live) -> Result<()> {
-        self.line(live)
+            stages: live.stages.clone(),
+        })
     }
 }
 

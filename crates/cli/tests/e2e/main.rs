@@ -8,6 +8,7 @@ mod bad_input;
 mod damaged;
 mod first_use;
 mod interrupted;
+mod prepare;
 mod repeatable;
 mod resume;
 mod session;
