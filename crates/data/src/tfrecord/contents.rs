@@ -151,6 +151,8 @@ fn unpack(input: impl Read, name: &str, limits: &Limits, to_the_end: bool) -> Re
         let start = bytes.len();
         // One byte beyond the limit tells a file that is too large from one that just fits.
         let step = (STEP.max(start / 4) as u64).min(limits.unpacked.saturating_add(1) - start as u64) as usize;
+        let too_large = |_| RecordError::TooLarge { file: name.into(), limit: limits.unpacked };
+        bytes.try_reserve_exact(step).map_err(too_large)?;
         bytes.resize(start + step, 0);
         let got = stream.fill(&mut bytes[start..])?;
         bytes.truncate(start + got);
