@@ -43,10 +43,22 @@ pub fn run(flags: &Report) -> Result<()> {
         screen::print(&text);
         return Ok(());
     }
-    screen::print(&report::comparison_table(&report::compare(&runs), screen::style()));
-    for run in &runs {
+    let (preparations, trainings): (Vec<_>, Vec<_>) = runs.iter().cloned().partition(report::is_preparation);
+    if !trainings.is_empty() {
+        screen::print(&report::comparison_table(&report::compare(&trainings), screen::style()));
+    }
+    for run in &trainings {
         for verdict in report::verdicts(run) {
             say!("{}: {verdict}", run.name);
+        }
+    }
+    let summaries: Vec<_> = preparations.iter().filter_map(|run| run.summary.as_ref()).collect();
+    if !summaries.is_empty() {
+        screen::print(&report::preparations_table(&summaries, screen::style()));
+    }
+    for summary in summaries {
+        if let Some(words) = report::preparation_words(summary) {
+            say!("{}: {words}", summary.name);
         }
     }
     report::write_html(&flags.html, &runs)?;

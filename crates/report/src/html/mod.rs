@@ -6,6 +6,7 @@
 mod chart;
 mod curves;
 mod escape;
+mod preparation;
 mod scale;
 mod table;
 mod times;
@@ -15,7 +16,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use paceline_base::Result;
-use paceline_record::{RunData, StepRecord, Summary, atomic};
+use paceline_record::{RunData, StepRecord, Summary, Work, atomic};
 
 use crate::compare::compare_summaries;
 use crate::{digest, format};
@@ -24,11 +25,9 @@ use escape::Esc;
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// The page for these runs.
+/// The page for these runs: trainings first, then other work.
 pub fn html(runs: &[RunData]) -> String {
     let summaries: Vec<Summary> = runs.iter().map(digest).collect();
-    let steps: Vec<&[StepRecord]> = runs.iter().map(|run| run.steps.as_slice()).collect();
-    let comparison = compare_summaries(&summaries);
     let title = match &summaries[..] {
         [only] => only.name.clone(),
         many => format!("{} runs compared", many.len()),
@@ -46,24 +45,43 @@ pub fn html(runs: &[RunData]) -> String {
         out.push_str("<p class=\"card empty\">no runs were given</p></main></body></html>");
         return out;
     }
+    let of = |work: Work| {
+        let wanted = runs.iter().zip(&summaries).filter(move |(_, summary)| summary.work == work);
+        wanted.map(|(run, _)| run).collect::<Vec<&RunData>>()
+    };
+    push_trainings(&mut out, &of(Work::Train));
+    let preparations = of(Work::Prepare);
+    if !preparations.is_empty() {
+        section(&mut out, "Preparation", &preparation::section(&preparations));
+    }
+    write!(out, "</main><script>{SCRIPT}</script></body></html>").unwrap();
+    out
+}
+
+/// Everything about runs that trained.
+fn push_trainings(out: &mut String, runs: &[&RunData]) {
+    if runs.is_empty() {
+        return;
+    }
+    let summaries: Vec<Summary> = runs.iter().map(|run| digest(run)).collect();
+    let steps: Vec<&[StepRecord]> = runs.iter().map(|run| run.steps.as_slice()).collect();
+    let comparison = compare_summaries(&summaries);
     out.push_str(&words::tiles(&summaries, &comparison));
-    section(&mut out, if runs.len() == 1 { "Result" } else { "Comparison" }, &table::table(&comparison));
-    section(&mut out, "Findings", &words::findings(&summaries, &comparison));
+    section(out, if runs.len() == 1 { "Result" } else { "Comparison" }, &table::table(&comparison));
+    section(out, "Findings", &words::findings(&summaries, &comparison));
     let mut charts = legend(&summaries);
     charts.push_str("<div class=\"charts\">");
     curves::charts(&summaries, &steps).iter().for_each(|chart| charts.push_str(&chart.svg()));
     charts.push_str("</div>");
-    section(&mut out, "Curves", &charts);
-    section(&mut out, "Where the time went", &times::section(&summaries));
+    section(out, "Curves", &charts);
+    section(out, "Where the time went", &times::section(&summaries));
     let details: String = runs
         .iter()
         .zip(&summaries)
         .enumerate()
         .map(|(i, (run, summary))| words::run(i, run, summary, runs.len() == 1))
         .collect();
-    section(&mut out, if runs.len() == 1 { "The run" } else { "The runs" }, &details);
-    write!(out, "</main><script>{SCRIPT}</script></body></html>").unwrap();
-    out
+    section(out, if runs.len() == 1 { "The run" } else { "The runs" }, &details);
 }
 
 /// Writes the page for these runs to `path`, at once or not at all.
