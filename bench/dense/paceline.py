@@ -11,12 +11,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-DEFAULT = REPOSITORY / "target/release/paceline"
-
-
-class Failed(Exception):
-    """A configuration that gave no figure, with the reason in a line."""
+from common.program import Failed
 
 
 def arguments(row, how, epochs, run_dir, batch=None):
@@ -48,17 +43,6 @@ def read_summary(run_dir):
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise Failed(f"no usable summary.json in the run directory ({error!r})") from None
     return seconds, summary.get("peak_rss_bytes"), summary.get("test_accuracy")
-
-
-def build(path, say):
-    """The binary to measure, built when it is the default one and missing."""
-    path = Path(path) if path else DEFAULT
-    if not path.exists() and path == DEFAULT:
-        say("building target/release/paceline (cargo build --release)")
-        subprocess.run(["cargo", "build", "--release"], cwd=REPOSITORY, check=False)
-    if not path.exists():
-        raise Failed(f"{path} does not exist; build it or give --paceline PATH")
-    return path
 
 
 class Run:

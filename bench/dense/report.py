@@ -1,44 +1,25 @@
 """Draws a result as text for the terminal or as Markdown for RESULTS.md."""
 
 import figures
+from common import tables
+from common.tables import heading, table
 from rows import EXAMPLES, LEAST_ACCURACY, REQUIRED, REQUIRED_SCALING, ROWS
 from scaling import SUBJECTS
-
-
-def table(header, lines, markdown):
-    """A table whose first and last columns are text and whose others are figures."""
-    if markdown:
-        rule = ["---"] + ["---:"] * (len(header) - 2) + ["---"]
-        return ["| " + " | ".join(cells) + " |" for cells in [header, rule, *lines]]
-    widths = [max(len(line[i]) for line in [header, *lines]) for i in range(len(header))]
-    out = []
-    for cells in [header, ["-" * w for w in widths], *lines]:
-        padded = [c.ljust(w) if i in (0, len(cells) - 1) else c.rjust(w) for i, (c, w) in enumerate(zip(cells, widths))]
-        out.append("  ".join(padded).rstrip())
-    return out
 
 
 def seconds(value):
     return f"{value:.4f}" if value < 0.1 else f"{value:.3f}"
 
 
-def heading(text, markdown):
-    return ["", f"## {text}" if markdown else text, ""]
-
-
 def machine(facts, markdown):
     lines = heading("Machine", markdown)
     gflops, read = facts.get("sgemm_gflops") or {}, facts.get("read_gbps") or {}
-    said = [
-        f"{facts['cpu']}, {facts['cores']} cores, {facts['vector']}, {facts['memory_gb']} GB, Linux {facts['kernel']}",
-        f"Paceline {facts.get('paceline', 'not measured')} at {facts['commit']}; peers: {facts.get('peers', 'none')}",
-        "load average before the start: " + f"{facts['load_before']:.2f}",
-    ]
+    said = tables.machine(facts)
     for threads in sorted(gflops):
         said.append(
             f"{threads} thread(s): sgemm 1024³ {gflops[threads]:.0f} GFLOP/s, memory read {read[threads]:.1f} GB/s"
         )
-    return lines + [("- " if markdown else "  ") + line for line in said]
+    return lines + tables.bullets(said, markdown)
 
 
 def row(spec, entry, facts, markdown):
@@ -156,9 +137,5 @@ def draw(result, markdown=False):
             lines += row(spec, result["rows"][spec.name], result["machine"], markdown)
     if "scaling" in result["rows"]:
         lines += scaling(result["rows"]["scaling"], markdown)
-    found = checks(result)
-    if found:
-        lines += heading("Required", markdown)
-        word = {True: "met", False: "SHORT", None: "?"}
-        lines += [("- " if markdown else "  ") + f"{word[met]:5} {text}" for met, text in found]
+    lines += tables.required(checks(result), markdown)
     return "\n".join(lines).lstrip("\n") + "\n"

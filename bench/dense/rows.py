@@ -2,6 +2,8 @@
 
 from dataclasses import asdict, dataclass
 
+from common.figures import Required
+
 EXAMPLES = 60_000
 
 
@@ -68,16 +70,6 @@ PEERS = {
 }
 
 CONFIGURATIONS = [*PACELINE, *PEERS]
-
-
-@dataclass(frozen=True)
-class Required:
-    """Paceline's best must be at least `factor` times as fast as the fastest of `prefixes`."""
-
-    row: str
-    what: str
-    prefixes: tuple
-    factor: float
 
 
 KERAS = ("tensorflow/keras-fit/", "tensorflow/keras-fit-xla/")

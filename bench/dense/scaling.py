@@ -6,8 +6,9 @@ paid for. Mirrored training adds the exchange of gradients. Efficiency is its ex
 second over the sum of the two, taken within a round, and the median over the rounds.
 """
 
+from common.program import Failed
+from paceline import Run
 from rows import EXAMPLES, ROWS
-from paceline import Failed, Run
 
 ROW = next(row for row in ROWS if row.name == "mlp-b128")
 MIRRORED = {"strategy": "mirrored", "replicas": 2, "threads": 1}

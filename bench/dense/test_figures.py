@@ -6,12 +6,13 @@ import unittest
 from pathlib import Path
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[1])]
 
 import figures  # noqa: E402
 import paceline  # noqa: E402
 import report  # noqa: E402
-from rows import ROWS, Required  # noqa: E402
+from common.figures import Required  # noqa: E402
+from rows import ROWS  # noqa: E402
 
 
 def entry(*samples):

@@ -1,27 +1,27 @@
 """What every peer's worker shares: the data, the serve loop and the accuracy.
 
-A worker is one process for one configuration (framework, mode, threads, row). It answers
-JSON lines on its original standard output; whatever the frameworks print goes to standard
-error, so that a stray warning cannot break the protocol:
+A worker is one process for one configuration (framework, mode, threads, row), in the protocol
+of common/serving.py. It is ready after one untimed epoch, and understands
 
-    start     argv[1] is the configuration as JSON
-    ready     {"ready": true, "note": ..., "rss": ..., "peak_rss": ...} after one untimed epoch
-    request   {"do": "epochs", "count": 3, "budget": 6.0} -> {"seconds": [...], ...}
-    request   {"do": "accuracy"} -> {"accuracy": 0.84, "epochs": 7}
-    request   {"do": "quit"}
+    {"do": "epochs", "count": 3, "budget": 6.0} -> {"seconds": [...], ...}
+    {"do": "accuracy"} -> {"accuracy": 0.84, "epochs": 7}
 
 The accuracy is computed here with NumPy from the trained parameters, in the same way for
 every peer: a peer that did not really train is seen at once.
 """
 
 import gzip
-import json
 import os
 import sys
 import time
-import traceback
+from pathlib import Path
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from common import serving  # noqa: E402
+from common.serving import status  # noqa: E402
 
 
 def read_idx(path):
@@ -101,15 +101,6 @@ class Trainer:
         raise ValueError(f"unknown request {request}")
 
 
-def status(field):
-    """A field of /proc/self/status in bytes: VmRSS now, VmHWM at its peak."""
-    with open("/proc/self/status") as file:
-        for line in file:
-            if line.startswith(field + ":"):
-                return int(line.split()[1]) * 1024
-    return 0
-
-
 class Peak:
     """Peak memory without the trials that only choose between a peer's variants."""
 
@@ -135,23 +126,14 @@ PEAK = Peak()
 
 def serve(build):
     """Runs a worker: `build(config)` makes the trainer; then answers requests until quit."""
-    out = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
 
-    def say(**message):
-        out.write(json.dumps(message) + "\n")
-        out.flush()
-
-    try:
-        config = json.loads(sys.argv[1])
+    def start(config):
         trainer = build(config)
         last = trainer.epochs(1, 0) if config.get("row") else []
         trained = len(last)
-        say(ready=True, note=trainer.note, rss=status("VmRSS"), peak_rss=PEAK.read())
-        for line in sys.stdin:
-            request = json.loads(line)
-            if request["do"] == "quit":
-                break
+
+        def answer(request):
+            nonlocal last, trained
             if request["do"] == "epochs":
                 if last[-1] < 1:
                     # Caches are cold after the others' turns. Paceline warms up in every round
@@ -159,15 +141,14 @@ def serve(build):
                     trained += len(trainer.epochs(1, 0))
                 last = seconds = trainer.epochs(request["count"], request["budget"])
                 trained += len(seconds)
-                say(seconds=seconds, rss=status("VmRSS"), peak_rss=PEAK.read())
-            elif request["do"] == "accuracy":
-                say(accuracy=accuracy(trainer.layers(), config["data"]), epochs=trained)
-            else:
-                say(**trainer.answer(request))
-    except Exception as error:  # the orchestrator reports it as this configuration's failure
-        traceback.print_exc()
-        say(error=f"{type(error).__name__}: {error}".splitlines()[0][:300])
-        sys.exit(1)
+                return {"seconds": seconds, "peak_rss": PEAK.read()}
+            if request["do"] == "accuracy":
+                return {"accuracy": accuracy(trainer.layers(), config["data"]), "epochs": trained}
+            return trainer.answer(request)
+
+        return {"note": trainer.note}, answer
+
+    serving.serve(start)
 
 
 def pick(trials):

@@ -1,0 +1,1 @@
+"""What the benchmarks share: figures, tables, machine facts, worker processes, rounds."""
