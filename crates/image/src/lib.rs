@@ -2,21 +2,48 @@
 //!
 //! What is absent: no files, no threads. Everything works on slices; scratch memory is kept in the objects, so that a
 //! worker that handles thousands of images allocates only for the largest.
+//!
+//! A JPEG shrinks while it is decoded: where the target is smaller than the image, only the lowest m × m of the 8 × 8
+//! frequencies of each block become pixels, and only in the blocks that the target shows.
+//!
+//! ```
+//! use paceline_image::{Chroma, Colour, Decoder, Encoder, Fit, Limits, Pixels, Resizer, Target, header};
+//! # fn main() -> paceline_image::Result<()> {
+//! // A photo of 640 × 480, with a gradient on it.
+//! let data = (0..640 * 480).flat_map(|i| [(i % 640 / 3) as u8, (i / 640 / 2) as u8, 99]).collect();
+//! let photo = Pixels { width: 640, height: 480, channels: 3, data };
+//! let mut encoder = Encoder::new(90, Chroma::Half);
+//! let mut bytes = Vec::new();
+//! encoder.encode(&photo, &mut bytes)?;
+//! assert_eq!(header(&bytes, &Limits::default())?.width, 640);
+//!
+//! // Its middle, at 192 × 192: decoded at half its size, then resized.
+//! let target = Target { width: 192, height: 192, fit: Fit::Crop, full: false };
+//! let (mut decoded, mut small) = (Pixels::default(), Pixels::default());
+//! let (_, window) = Decoder::new(Limits::default()).decode_for(&bytes, Colour::Rgb, &target, &mut decoded)?;
+//! assert_eq!(decoded.height, 240);
+//! Resizer::default().resize(&decoded, &window, &target, &mut small);
+//! assert_eq!((small.width, small.height, small.data.len()), (192, 192, 192 * 192 * 3));
+//! # Ok(())
+//! # }
+//! ```
 
-/// The result type of this crate.
-pub type Result<T, E = ImageError> = std::result::Result<T, E>;
+mod cosine;
+mod decode;
+mod encode;
+mod error;
+mod exif;
+mod interleave;
+mod jpeg;
+mod png;
+mod resize;
+mod simd;
 
-/// A malformed, hostile or unsupported image. Says at which byte.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ImageError {
-    /// Neither JPEG nor PNG.
-    #[error("neither JPEG nor PNG: it begins with {found}")]
-    Unknown {
-        /// The first bytes, in hexadecimal.
-        found: String,
-    },
-}
+pub use decode::{Decoder, header};
+pub use encode::Encoder;
+pub use error::{ImageError, Result};
+pub use png::encode_png;
+pub use resize::Resizer;
 
 /// What an image is stored as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,56 +146,6 @@ pub struct Window {
     pub height: f64,
 }
 
-/// Reads the header alone.
-pub fn header(bytes: &[u8], limits: &Limits) -> Result<Header> {
-    let _ = (bytes, limits);
-    todo!()
-}
-
-/// Decodes images, one after another.
-#[derive(Debug, Default)]
-pub struct Decoder {
-    limits: Limits,
-}
-
-impl Decoder {
-    /// A decoder that refuses what is beyond the limits.
-    pub fn new(limits: Limits) -> Self {
-        Self { limits }
-    }
-
-    /// Decodes at full scale, upright.
-    pub fn decode(&mut self, bytes: &[u8], colour: Colour, out: &mut Pixels) -> Result<Header> {
-        let _ = (bytes, colour, out, self.limits);
-        todo!()
-    }
-
-    /// Decodes for a target, upright: at full scale or smaller, at least as large as the target needs; the window is
-    /// the part of the result that [`Resizer::resize`] brings to the target. What lies outside it may be undefined.
-    pub fn decode_for(
-        &mut self,
-        bytes: &[u8],
-        colour: Colour,
-        target: &Target,
-        out: &mut Pixels,
-    ) -> Result<(Header, Window)> {
-        let _ = (bytes, colour, target, out);
-        todo!()
-    }
-}
-
-/// Resizes images, antialiased.
-#[derive(Debug, Default)]
-pub struct Resizer {}
-
-impl Resizer {
-    /// Brings the window of `from` to the target (`Pad` adds the black borders).
-    pub fn resize(&mut self, from: &Pixels, window: &Window, target: &Target, to: &mut Pixels) {
-        let _ = (from, window, target, to);
-        todo!()
-    }
-}
-
 /// Colour resolution of an encoded JPEG.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chroma {
@@ -176,30 +153,4 @@ pub enum Chroma {
     Full,
     /// 4:2:0, half in both directions.
     Half,
-}
-
-/// Encodes baseline JPEG. The same pixels give the same bytes, on every machine.
-#[derive(Debug)]
-pub struct Encoder {
-    quality: u8,
-    chroma: Chroma,
-}
-
-impl Encoder {
-    /// An encoder of a quality from 1 to 100 (the scale of libjpeg).
-    pub fn new(quality: u8, chroma: Chroma) -> Self {
-        Self { quality, chroma }
-    }
-
-    /// Appends a JPEG file to `out`.
-    pub fn encode(&mut self, pixels: &Pixels, out: &mut Vec<u8>) {
-        let _ = (pixels, out, self.quality, self.chroma);
-        todo!()
-    }
-}
-
-/// The pixels as a PNG file.
-pub fn encode_png(pixels: &Pixels) -> Vec<u8> {
-    let _ = pixels;
-    todo!()
 }

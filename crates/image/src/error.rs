@@ -1,0 +1,80 @@
+//! What can be wrong with an image, and at which byte.
+
+/// The result type of this crate.
+pub type Result<T, E = ImageError> = std::result::Result<T, E>;
+
+/// A malformed, hostile or unsupported image. Says at which byte.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ImageError {
+    /// Neither JPEG nor PNG.
+    #[error("neither JPEG nor PNG: it begins with {found} at byte 0; convert it to one of them")]
+    Unknown {
+        /// The first bytes, in hexadecimal.
+        found: String,
+    },
+    /// The bytes end before the image does.
+    #[error("the image ends at byte {offset}, within {what}; it was cut off: fetch it again")]
+    Truncated {
+        /// What was being read.
+        what: &'static str,
+        /// Where the bytes end.
+        offset: usize,
+    },
+    /// Against the rules of the format.
+    #[error("{what} at byte {offset}; the image is damaged: fetch it again or leave it out")]
+    Malformed {
+        /// What is wrong.
+        what: String,
+        /// Where.
+        offset: usize,
+    },
+    /// Within the rules, but of a kind that is not read.
+    #[error("{what} at byte {offset} is not supported; convert it to a baseline or progressive 8-bit image")]
+    Unsupported {
+        /// What it uses.
+        what: String,
+        /// Where it says so.
+        offset: usize,
+    },
+    /// More pixels than the limits allow.
+    #[error(
+        "{width}×{height} pixels (stated at byte {offset}) are more than the limit of {limit}; raise the limit or leave it out"
+    )]
+    TooLarge {
+        /// Stated width.
+        width: usize,
+        /// Stated height.
+        height: usize,
+        /// The limit in pixels.
+        limit: u64,
+        /// Where the size is stated.
+        offset: usize,
+    },
+    /// Pixels that cannot be stored in the wanted format.
+    #[error(
+        "{width}×{height}×{channels} pixels in {bytes} bytes cannot be encoded as {format}; give 1 to 65,535 pixels a side, 1 or 3 channels, and all of their bytes"
+    )]
+    Unstorable {
+        /// Width.
+        width: usize,
+        /// Height.
+        height: usize,
+        /// Channels.
+        channels: usize,
+        /// Bytes given.
+        bytes: usize,
+        /// The format.
+        format: &'static str,
+    },
+}
+
+impl ImageError {
+    pub(crate) fn malformed(what: impl Into<String>, offset: usize) -> Self {
+        Self::Malformed { what: what.into(), offset }
+    }
+
+    pub(crate) fn unsupported(what: impl Into<String>, offset: usize) -> Self {
+        Self::Unsupported { what: what.into(), offset }
+    }
+}
