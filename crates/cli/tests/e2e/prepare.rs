@@ -17,10 +17,10 @@ pub fn photos(s: &Session, folder: &str, classes: &[&str], count: usize) {
             let data = (0..width * height * 3).map(|n| byte(n / 3 % width, n / 3 / width, n % 3)).collect::<Vec<u8>>();
             let pixels = paceline_image::Pixels { width, height, channels: 3, data };
             if i % 5 == 4 {
-                s.write(&format!("{folder}/{class}/{i:03}.png"), paceline_image::encode_png(&pixels));
+                s.write(&format!("{folder}/{class}/{i:03}.png"), paceline_image::encode_png(&pixels).unwrap());
             } else {
                 let mut file = Vec::new();
-                encoder.encode(&pixels, &mut file);
+                encoder.encode(&pixels, &mut file).unwrap();
                 s.write(&format!("{folder}/{class}/{i:03}.jpg"), file);
             }
         }

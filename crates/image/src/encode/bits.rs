@@ -149,7 +149,7 @@ mod tests {
             expected += &format!("{bits:0width$b}", width = count as usize);
         }
         writer.finish();
-        while expected.len() % 8 > 0 {
+        while !expected.len().is_multiple_of(8) {
             expected.push('1');
         }
         let mut clean = Vec::new();

@@ -62,7 +62,7 @@ impl<'a> Maker<'a> {
             Encoding::Raw => &self.resized.data,
             Encoding::Jpeg => {
                 self.image.clear();
-                self.encoder.encode(&self.resized, &mut self.image);
+                self.encoder.encode(&self.resized, &mut self.image)?;
                 &self.image
             }
         };
