@@ -18,6 +18,8 @@ fn main() -> ExitCode {
         Command::Data(flags) => commands::data::run(&flags),
         Command::Prepare(flags) => commands::prepare::run(&flags),
         Command::PrepareShards(flags) => commands::prepare::shards(&flags),
+        Command::Speedtest(flags) => commands::speedtest::run(&flags),
+        Command::SpeedtestCells(flags) => commands::speedtest::cells(&flags),
         Command::Report(flags) => commands::report::run(&flags),
         Command::Config(flags) => commands::config::run(&flags),
     };

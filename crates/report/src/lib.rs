@@ -35,7 +35,7 @@ pub mod verdict;
 pub use closing::closing_table;
 pub use compare::{Comparison, Row, compare};
 pub use digest::digest;
-pub use html::{html, write_html};
+pub use html::{html, study_html, write_html, write_study_html};
 pub use preparation::{is_preparation, preparation_table, preparation_words, preparations_table};
 pub use stages::{preparation_verdict, slowest, stage_table, utilisation};
 pub use terminal::{Style, comparison_table};

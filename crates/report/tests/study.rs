@@ -1,11 +1,13 @@
 //! Speed studies: made-up measurements whose answers are known, in words, tables, CSV and on the page.
 
+#[path = "sample/check.rs"]
+mod check;
 #[path = "sample/study.rs"]
 mod sample;
 
 use paceline_record::{Form, PageCache, Study, Summary, Variant};
 use paceline_report::study::{Parameter, csv, series, tables, words};
-use paceline_report::{Level, Style, Topic, Verdict};
+use paceline_report::{Level, Style, Topic, Verdict, study_html};
 use sample::Made;
 
 fn titles(studies: &[Study], topic: Topic) -> Vec<String> {
@@ -32,8 +34,8 @@ fn known_answers_are_found() {
     assert!(about(&all, "throughput of shards saturates").reason.contains("not linear"));
     let cold = about(&all, "cold reading of photos");
     assert!(cold.title.contains("3.1×") || cold.title.contains("3.0×") || cold.title.contains("3.2×"), "{cold}");
-    assert!(about(&all, "number of batches makes no difference for photos").level == Level::Note);
-    assert!(about(&all, "repetition makes no difference for shards").level == Level::Good);
+    about(&all, "number of batches and repetition make no difference for photos beyond the noise");
+    about(&all, "number of batches and repetition make no difference for shards beyond the noise");
     let noise = all.iter().find(|verdict| verdict.topic == Topic::Noise).unwrap();
     assert!(["noise 2 %", "noise 3 %", "noise 4 %"].contains(&noise.title.as_str()), "{noise}");
     assert_eq!(titles(&studies, Topic::Drift), Vec::<String>::new());
@@ -57,7 +59,8 @@ fn what_is_within_the_noise_is_not_called_a_difference() {
         let same = Made { records_gain: 1.0, saturates_at: 0, cold: 1.0, noise: 0.2, seed, ..Made::default() };
         let studies = [same.study("noisy")];
         let all = words(&studies, &series(&studies));
-        about(&all, "batch size makes no difference for photos beyond the noise");
+        let none = "batch size, number of batches, data-set size and repetition make no difference for photos beyond the noise";
+        about(&all, none);
         let noise = all.iter().find(|verdict| verdict.topic == Topic::Noise).unwrap();
         let size: f64 = noise.title.split(' ').find_map(|word| word.parse().ok()).unwrap();
         assert!((17.0..24.0).contains(&size) && noise.level == Level::Warning, "seed {seed}: {noise}");
@@ -182,4 +185,41 @@ fn csv_comes_back() {
         assert_eq!(number("seconds"), m.seconds);
         assert!((number("images_per_s") - m.images_per_s()).abs() < 0.001);
     }
+}
+
+#[test]
+fn pages_of_one_study_two_and_none() {
+    let local = Made::default().study("local");
+    let spark = Made { engine: "spark", base: 260.0, ..Made::default() }.study("cluster");
+    let page = study_html(std::slice::from_ref(&local));
+    check::check(&page);
+    for word in
+        ["<h1>local</h1>", "by batch size", "by number of batches", "by data-set size", "by repetition", "In words"]
+    {
+        assert!(page.contains(word), "{word}");
+    }
+    assert_eq!(page.matches("<figure").count(), 5);
+    assert!(page.matches("class=\"cloud").count() == 10 && page.contains("curve run-1 r1 dotted"));
+    let both = study_html(&[local, spark]);
+    check::check(&both);
+    assert!(both.contains("photos, spark") && both.contains("curve run-3 r3"));
+    let empty = study_html(&[Study::default()]);
+    check::check(&empty);
+    assert!(empty.contains("nothing was measured"));
+    let once =
+        Made { batches: vec![4], batch: vec![8], repetitions: 1, ..Made::default() }.study("<script>alert(1)</script>");
+    let page = study_html(&[once]);
+    check::check(&page);
+    assert!(!page.contains("<script>alert"));
+}
+
+/// Writes pages to look at: `PACELINE_PAGES=folder cargo test -p paceline-report --test study -- --ignored`.
+#[test]
+#[ignore = "for people"]
+fn pages_for_the_eye() {
+    let folder = std::path::PathBuf::from(std::env::var("PACELINE_PAGES").unwrap());
+    let local = Made { noise: 0.06, ..Made::default() }.study("local");
+    let spark = Made { engine: "spark", base: 260.0, noise: 0.08, ..Made::default() }.study("cluster");
+    std::fs::write(folder.join("one.html"), study_html(std::slice::from_ref(&local))).unwrap();
+    std::fs::write(folder.join("two.html"), study_html(&[local, spark])).unwrap();
 }

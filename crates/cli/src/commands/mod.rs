@@ -5,6 +5,7 @@ pub mod data;
 pub mod demo;
 pub mod prepare;
 pub mod report;
+pub mod speedtest;
 pub mod train;
 
 use std::sync::Arc;

@@ -2,6 +2,7 @@
 
 use crate::flags::Report;
 use crate::screen::{self, say};
+use paceline::record::{RunData, Study, Work, read_run, read_study, work_of};
 use paceline::{Error, Result, report};
 use std::path::{Path, PathBuf};
 
@@ -20,6 +21,14 @@ fn runs_below(folder: &Path) -> Vec<PathBuf> {
 /// Runs the command.
 pub fn run(flags: &Report) -> Result<()> {
     let mut runs = Vec::new();
+    let mut studies = Vec::new();
+    let mut add = |path: &Path| -> Result<()> {
+        match work_of(path)? {
+            Work::Speedtest => studies.push(read_study(path)?),
+            Work::Train | Work::Prepare => runs.push(read_run(path)?),
+        }
+        Ok(())
+    };
     for path in &flags.runs {
         // With `runs/demo/*` the shell also hands over files beside the runs.
         if path.is_file() && flags.runs.len() > 1 {
@@ -28,21 +37,34 @@ pub fn run(flags: &Report) -> Result<()> {
         }
         let below = runs_below(path);
         if below.is_empty() {
-            runs.push(paceline::record::read_run(path)?);
+            add(path)?;
         }
         for path in below {
-            runs.push(paceline::record::read_run(path)?);
+            add(&path)?;
         }
     }
-    if runs.is_empty() {
+    if runs.is_empty() && studies.is_empty() {
         return Err(Error::user("none of these is a run directory; give folders such as runs/mlp-fashion-sample-1"));
     }
     if flags.json {
-        let summaries: Vec<_> = runs.iter().map(report::digest).collect();
-        let text = serde_json::to_string_pretty(&summaries).map_err(|e| Error::internal(e.to_string()))?;
-        screen::print(&text);
-        return Ok(());
+        return json(&runs, &studies);
     }
+    if !runs.is_empty() {
+        show(&runs);
+        report::write_html(&flags.html, &runs)?;
+        say!("\nreport: {}", flags.html.display());
+    }
+    if !studies.is_empty() {
+        // Studies have other plots: a page of their own, beside the first where there are both.
+        let page = if runs.is_empty() { flags.html.clone() } else { beside(&flags.html, "speedtest") };
+        super::speedtest::show(&studies);
+        report::write_study_html(&page, &studies)?;
+        say!("\nreport: {}", page.display());
+    }
+    Ok(())
+}
+
+fn show(runs: &[RunData]) {
     let (preparations, trainings): (Vec<_>, Vec<_>) = runs.iter().cloned().partition(report::is_preparation);
     if !trainings.is_empty() {
         screen::print(&report::comparison_table(&report::compare(&trainings), screen::style()));
@@ -61,7 +83,22 @@ pub fn run(flags: &Report) -> Result<()> {
             say!("{}: {words}", summary.name);
         }
     }
-    report::write_html(&flags.html, &runs)?;
-    say!("\nreport: {}", flags.html.display());
+}
+
+fn json(runs: &[RunData], studies: &[Study]) -> Result<()> {
+    if runs.is_empty() {
+        return super::speedtest::json(studies);
+    }
+    let mut summaries: Vec<_> = runs.iter().map(report::digest).collect();
+    summaries.extend(studies.iter().filter_map(|study| study.summary.clone()));
+    let text = serde_json::to_string_pretty(&summaries).map_err(|e| Error::internal(e.to_string()))?;
+    screen::print(&text);
     Ok(())
+}
+
+/// `report.html` → `report-speedtest.html`.
+fn beside(path: &Path, word: &str) -> PathBuf {
+    let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_else(|| "report".into());
+    let end = path.extension().map(|s| format!(".{}", s.to_string_lossy())).unwrap_or_default();
+    path.with_file_name(format!("{stem}-{word}{end}"))
 }

@@ -24,6 +24,16 @@ const CROWD: usize = 8;
 /// Curves with more points than this are drawn finer: they are noisy.
 const NOISY: usize = 100;
 
+/// How a curve is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stroke {
+    Solid,
+    Dashed,
+    Dotted,
+    /// No line: a cloud of points.
+    Points,
+}
+
 /// One curve.
 #[derive(Clone, Debug)]
 pub(crate) struct Curve {
@@ -33,8 +43,9 @@ pub(crate) struct Curve {
     pub name: String,
     /// What it shows: "training", "validation".
     pub what: &'static str,
-    /// Dashed for training, solid for validation.
-    pub dashed: bool,
+    pub stroke: Stroke,
+    /// Not shown under the pointer: fits, and single points among many.
+    pub silent: bool,
     pub points: Vec<(f64, f64)>,
 }
 
@@ -46,6 +57,8 @@ pub(crate) struct Chart {
     pub y_kind: Kind,
     /// The y axis is a share, shown in percent and kept within 0 and 1.
     pub percent: bool,
+    /// Room at both ends of the x axis, as a share of its length.
+    pub room: f64,
     /// What a value on the x axis is called under the pointer.
     pub x_name: fn(f64) -> String,
     /// What a value on the y axis is called under the pointer.
@@ -60,7 +73,11 @@ impl Chart {
         let points = || self.curves.iter().flat_map(|curve| &curve.points).filter(|point| drawn(point));
         let free = (f64::NEG_INFINITY, f64::INFINITY);
         let limits = if self.percent { (0.0, 1.0) } else { free };
-        let x_axis = Axis::new(points().map(|p| p.0), self.x_kind, 6, free);
+        let (first, last) =
+            points().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), p| (low.min(p.0), high.max(p.0)));
+        let room = self.room * (last - first);
+        let ends = [first - room, last + room];
+        let x_axis = Axis::new(points().map(|p| p.0).chain(ends), self.x_kind, 6, free);
         let y_axis = Axis::new(points().map(|p| p.1), self.y_kind, 5, limits);
         let mut out = format!("<figure class=\"chart card\"><figcaption>{}</figcaption>", Esc(self.title));
         let (Some(x_axis), Some(y_axis)) = (x_axis, y_axis) else {
@@ -85,7 +102,7 @@ impl Chart {
             draw_curve(&mut out, curve, self.curves.len() > CROWD, &at);
         }
         write!(out, "<line class=\"cursor\" y1=\"{TOP}\" y2=\"{}\"/>", HEIGHT - BOTTOM).unwrap();
-        for curve in &self.curves {
+        for curve in self.curves.iter().filter(|curve| !curve.silent) {
             write!(out, "<circle class=\"dot r{}\" r=\"4\"/>", curve.run % COLOURS).unwrap();
         }
         out.push_str("</svg><div class=\"tip\" hidden></div></div></figure>");
@@ -134,6 +151,7 @@ impl Chart {
         let curves: Vec<serde_json::Value> = self
             .curves
             .iter()
+            .filter(|curve| !curve.silent)
             .map(|curve| {
                 let points: Vec<serde_json::Value> = curve
                     .points
@@ -168,14 +186,33 @@ fn draw_curve(out: &mut String, curve: &Curve, crowd: bool, at: &impl Fn(&(f64, 
     if places.is_empty() {
         return;
     }
-    let dashed = if curve.dashed { " dashed" } else { "" };
+    if curve.stroke == Stroke::Points {
+        draw_points(out, curve, &places);
+        return;
+    }
+    let dashed = match curve.stroke {
+        Stroke::Dashed => " dashed",
+        Stroke::Dotted => " dotted",
+        Stroke::Solid | Stroke::Points => "",
+    };
     let fine = if places.len() > NOISY { " fine" } else { "" };
     write!(out, "<g class=\"curve run-{} r{}{dashed}{fine}\"><path d=\"{path}\"/>", curve.run, curve.run % COLOURS)
         .unwrap();
-    if places.len() == 1 || (places.len() <= MARKED && !crowd) {
+    if !curve.silent && (places.len() == 1 || (places.len() <= MARKED && !crowd)) {
         for (x, y) in places {
             write!(out, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.4\"/>").unwrap();
         }
+    }
+    out.push_str("</g>");
+}
+
+/// A cloud, spread a little to the sides so that equal x do not hide each other; the same for the same data.
+fn draw_points(out: &mut String, curve: &Curve, places: &[(f64, f64)]) {
+    write!(out, "<g class=\"cloud run-{} r{}\">", curve.run, curve.run % COLOURS).unwrap();
+    for (i, (x, y)) in places.iter().enumerate() {
+        // The golden ratio spreads any number of points evenly (Weyl).
+        let aside = ((i as f64 * 0.618_034).fract() - 0.5) * 9.0;
+        write!(out, "<circle cx=\"{:.1}\" cy=\"{y:.1}\" r=\"2.2\"/>", x + aside).unwrap();
     }
     out.push_str("</g>");
 }

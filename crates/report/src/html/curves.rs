@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use paceline_base::text;
 use paceline_record::{EpochRecord, StepRecord, Summary};
 
-use super::chart::{Chart, Curve};
+use super::chart::{Chart, Curve, Stroke};
 use super::scale::Kind;
 use crate::format;
 
@@ -33,16 +33,17 @@ fn by_epoch(
 ) -> Chart {
     let mut curves = Vec::new();
     for (run, summary) in summaries.iter().enumerate() {
-        let curve = |what, dashed, value: &dyn Fn(&EpochRecord) -> f64| Curve {
+        let curve = |what, stroke, value: &dyn Fn(&EpochRecord) -> f64| Curve {
             run,
             name: summary.name.clone(),
             what,
-            dashed,
+            stroke,
+            silent: false,
             points: summary.epochs.iter().map(|epoch| (epoch.epoch as f64, value(epoch))).collect(),
         };
-        curves.push(curve("training", true, &train));
+        curves.push(curve("training", Stroke::Dashed, &train));
         if summary.epochs.iter().any(|epoch| validation(epoch).is_some()) {
-            curves.push(curve("validation", false, &|epoch| validation(epoch).unwrap_or(f64::NAN)));
+            curves.push(curve("validation", Stroke::Solid, &|epoch| validation(epoch).unwrap_or(f64::NAN)));
         }
     }
     Chart {
@@ -51,6 +52,7 @@ fn by_epoch(
         x_kind: Kind::Whole,
         y_kind: if percent { Kind::Linear } else { loss_axis(&curves) },
         percent,
+        room: 0.0,
         x_name: |epoch| format!("epoch {epoch}"),
         y_name: if percent { format::percent } else { format::loss },
         curves,
@@ -66,7 +68,8 @@ fn by_step(summaries: &[Summary], steps: &[&[StepRecord]]) -> Chart {
             run,
             name: summary.name.clone(),
             what: "training",
-            dashed: false,
+            stroke: Stroke::Solid,
+            silent: false,
             points: thin(&mean_over_ranks(steps), POINTS),
         })
         .collect();
@@ -76,6 +79,7 @@ fn by_step(summaries: &[Summary], steps: &[&[StepRecord]]) -> Chart {
         x_kind: Kind::Tight,
         y_kind: loss_axis(&curves),
         percent: false,
+        room: 0.0,
         x_name: |step| format!("step {}", format::count(step.round().max(0.0) as u64)),
         y_name: format::loss,
         curves,
@@ -101,7 +105,7 @@ fn by_time(summaries: &[Summary]) -> Chart {
                 (time / unit, epoch.val_accuracy.unwrap_or(f64::NAN))
             };
             let points = summary.epochs.iter().map(point).collect();
-            Curve { run, name: summary.name.clone(), what: "validation", dashed: false, points }
+            Curve { run, name: summary.name.clone(), what: "validation", stroke: Stroke::Solid, silent: false, points }
         })
         .collect();
     Chart {
@@ -110,6 +114,7 @@ fn by_time(summaries: &[Summary]) -> Chart {
         x_kind: Kind::Tight,
         y_kind: Kind::Linear,
         percent: true,
+        room: 0.0,
         x_name,
         y_name: format::percent,
         curves,

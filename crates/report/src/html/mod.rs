@@ -8,6 +8,8 @@ mod curves;
 mod escape;
 mod preparation;
 mod scale;
+mod study;
+mod study_charts;
 mod table;
 mod times;
 mod words;
@@ -21,6 +23,7 @@ use paceline_record::{RunData, StepRecord, Summary, Work, atomic};
 use crate::compare::compare_summaries;
 use crate::{digest, format};
 use escape::Esc;
+pub use study::{study_html, write_study_html};
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -32,15 +35,7 @@ pub fn html(runs: &[RunData]) -> String {
         [only] => only.name.clone(),
         many => format!("{} runs compared", many.len()),
     };
-    let mut out = format!(
-        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>{0} – Paceline</title>\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><meta name=\"color-scheme\" content=\"light dark\">\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\">\
-         <link rel=\"icon\" href=\"data:,\"><style>{STYLE}</style></head><body><header><div class=\"brand\">{LOGO}Paceline</div><h1>{0}</h1>\
-         <p class=\"muted\">{1}</p></header><main>",
-        Esc(&title),
-        Esc(subtitle(&summaries))
-    );
+    let mut out = head(&title, &subtitle(&summaries));
     if runs.is_empty() {
         out.push_str("<p class=\"card empty\">no runs were given</p></main></body></html>");
         return out;
@@ -82,6 +77,19 @@ fn push_trainings(out: &mut String, runs: &[&RunData]) {
         .map(|(i, (run, summary))| words::run(i, run, summary, runs.len() == 1))
         .collect();
     section(out, if runs.len() == 1 { "The run" } else { "The runs" }, &details);
+}
+
+/// The page up to the first section.
+fn head(title: &str, subtitle: &str) -> String {
+    format!(
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>{0} – Paceline</title>\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><meta name=\"color-scheme\" content=\"light dark\">\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\">\
+         <link rel=\"icon\" href=\"data:,\"><style>{STYLE}</style></head><body><header><div class=\"brand\">{LOGO}Paceline</div><h1>{0}</h1>\
+         <p class=\"muted\">{1}</p></header><main>",
+        Esc(title),
+        Esc(subtitle)
+    )
 }
 
 /// Writes the page for these runs to `path`, at once or not at all.

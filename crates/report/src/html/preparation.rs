@@ -6,7 +6,7 @@ use paceline_base::stage::Stage;
 use paceline_base::text;
 use paceline_record::{ProgressRecord, RunData, Summary};
 
-use super::chart::{COLOURS, Chart, Curve};
+use super::chart::{COLOURS, Chart, Curve, Stroke};
 use super::escape::Esc;
 use super::scale::Kind;
 use crate::preparation::preparation_words;
@@ -87,7 +87,8 @@ fn throughput(pairs: &[(&RunData, &Summary)]) -> Chart {
             run,
             name: summary.name.clone(),
             what: "images/s",
-            dashed: false,
+            stroke: Stroke::Solid,
+            silent: false,
             points: rates(&data.progress),
         })
         .collect();
@@ -97,6 +98,7 @@ fn throughput(pairs: &[(&RunData, &Summary)]) -> Chart {
         x_kind: Kind::Tight,
         y_kind: Kind::Linear,
         percent: false,
+        room: 0.0,
         x_name: text::duration,
         y_name: |y| text::si(y.round()),
         curves,

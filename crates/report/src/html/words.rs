@@ -101,7 +101,7 @@ pub(crate) fn findings(summaries: &[Summary], comparison: &Comparison) -> String
     out
 }
 
-fn push_verdict(out: &mut String, verdict: &Verdict) {
+pub(crate) fn push_verdict(out: &mut String, verdict: &Verdict) {
     write!(
         out,
         "<p><span class=\"badge {}\">{}</span> {}.",
@@ -192,7 +192,7 @@ fn facts(run: &RunData, summary: &Summary) -> Vec<(&'static str, String)> {
     ]
 }
 
-fn push_list(out: &mut String, title: &str, items: &[String]) {
+pub(crate) fn push_list(out: &mut String, title: &str, items: &[String]) {
     if items.is_empty() {
         return;
     }

@@ -170,6 +170,15 @@ impl Series {
         self.effects.iter().find(|effect| effect.parameter == parameter)
     }
 
+    /// Images a second of the grid, by cell.
+    pub(crate) fn cells_of_grid(&self) -> Vec<Vec<f64>> {
+        let mut cells: BTreeMap<(usize, usize), Vec<f64>> = BTreeMap::new();
+        for m in self.under(self.grid) {
+            cells.entry((m.cell.batch, m.cell.batches)).or_default().push(m.images_per_s());
+        }
+        cells.into_values().collect()
+    }
+
     /// The measurements at two values of a parameter over the grid, in blocks of equal other parameters.
     pub(crate) fn at_values(&self, parameter: Parameter, a: usize, b: usize) -> Vec<(Vec<f64>, Vec<f64>)> {
         let at = |value| self.under(self.grid).filter(move |m| parameter.of(m) == value);

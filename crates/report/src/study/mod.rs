@@ -12,4 +12,6 @@ mod words;
 pub use analysis::{Condition, Effect, Level, Parameter, Series, UnderCondition, series};
 pub use csv::csv;
 pub use terminal::tables;
+pub(crate) use terminal::{against_neither, figure, peak};
+pub(crate) use words::relative_to_cell;
 pub use words::words;

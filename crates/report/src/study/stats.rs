@@ -189,32 +189,60 @@ impl Ratio {
     }
 }
 
+/// So many blocks tell how much the ratio differs between them.
+const MANY: usize = 6;
+
 /// The ratio a ÷ b over blocks of measurements made under the same conditions (geometric means, so that no block
-/// outweighs another). With three blocks or more the interval comes from how the blocks differ, with fewer from the
-/// repetitions within them; none where there is nothing to judge by.
+/// outweighs another). With many blocks the interval comes from how the blocks differ, with few from the repetitions
+/// within them if these tell more; none where there is nothing to judge by.
 pub fn ratio(blocks: &[(Vec<f64>, Vec<f64>)]) -> Option<Ratio> {
     ratio_at(blocks, CONFIDENCE)
 }
 
-/// [`ratio`] with another confidence: of several comparisons, each must be surer for all of them to be sure enough.
-pub fn ratio_at(blocks: &[(Vec<f64>, Vec<f64>)], confidence: f64) -> Option<Ratio> {
+/// The variance of logarithms within groups of equal conditions, and its degrees of freedom.
+pub fn pooled(groups: &[Vec<f64>]) -> (f64, f64) {
+    let squares = |v: &[f64]| {
+        let logs: Vec<f64> = v.iter().map(|x| x.ln()).collect();
+        logs.iter().map(|x| (x - mean(&logs)).powi(2)).sum::<f64>()
+    };
+    let freedom: f64 = groups.iter().map(|group| group.len() as f64 - 1.0).sum();
+    (groups.iter().map(|group| squares(group)).sum::<f64>() / freedom, freedom)
+}
+
+/// [`ratio`] where the noise is known from more than these blocks (see [`pooled`]), and with a given confidence: of
+/// several comparisons, each must be surer for all of them to be sure enough.
+pub fn ratio_given(blocks: &[(Vec<f64>, Vec<f64>)], (variance, freedom): (f64, f64), confidence: f64) -> Option<Ratio> {
+    if freedom < 1.0 {
+        return ratio_at(blocks, confidence);
+    }
+    let log = |v: &[f64]| mean(&v.iter().map(|x| x.ln()).collect::<Vec<_>>());
+    let differences: Vec<f64> = blocks.iter().map(|(a, b)| log(a) - log(b)).collect();
+    let weight: f64 = blocks.iter().map(|(a, b)| 1.0 / a.len() as f64 + 1.0 / b.len() as f64).sum();
+    let centre = mean(&differences);
+    let error = (variance * weight).sqrt() / differences.len() as f64;
+    let half = student_quantile(0.5 + confidence / 2.0, freedom) * error;
+    let (low, high) = ((centre - half).exp(), (centre + half).exp());
+    (!differences.is_empty()).then(|| Ratio { value: centre.exp(), low, high, blocks: blocks.len() })
+}
+
+/// [`ratio`] with another confidence.
+fn ratio_at(blocks: &[(Vec<f64>, Vec<f64>)], confidence: f64) -> Option<Ratio> {
     let logs = |values: &[f64]| values.iter().map(|v| v.ln()).collect::<Vec<f64>>();
     let blocks: Vec<(Vec<f64>, Vec<f64>)> =
         blocks.iter().filter(|(a, b)| !a.is_empty() && !b.is_empty()).map(|(a, b)| (logs(a), logs(b))).collect();
     let differences: Vec<f64> = blocks.iter().map(|(a, b)| mean(a) - mean(b)).collect();
     let n = differences.len() as f64;
     let centre = mean(&differences);
-    let (error, freedom) = if differences.len() >= 3 {
+    let squares = |v: &[f64]| v.iter().map(|x| (x - mean(v)).powi(2)).sum::<f64>();
+    let within: f64 = blocks.iter().map(|(a, b)| (a.len() + b.len()) as f64 - 2.0).sum();
+    let (error, freedom) = if differences.len() >= MANY || (differences.len() > 1 && n - 1.0 >= within) {
         (deviation(&differences)? / n.sqrt(), n - 1.0)
-    } else {
-        let squares = |v: &[f64]| v.iter().map(|x| (x - mean(v)).powi(2)).sum::<f64>();
-        let freedom: f64 = blocks.iter().map(|(a, b)| (a.len() + b.len()) as f64 - 2.0).sum();
-        if freedom <= 0.0 {
-            return None;
-        }
-        let variance = blocks.iter().map(|(a, b)| squares(a) + squares(b)).sum::<f64>() / freedom;
+    } else if within > 0.0 {
+        let variance = blocks.iter().map(|(a, b)| squares(a) + squares(b)).sum::<f64>() / within;
         let weight: f64 = blocks.iter().map(|(a, b)| 1.0 / a.len() as f64 + 1.0 / b.len() as f64).sum();
-        ((variance * weight).sqrt() / n, freedom)
+        ((variance * weight).sqrt() / n, within)
+    } else {
+        return None;
     };
     let half = student_quantile(0.5 + confidence / 2.0, freedom) * error;
     Some(Ratio { value: centre.exp(), low: (centre - half).exp(), high: (centre + half).exp(), blocks: blocks.len() })

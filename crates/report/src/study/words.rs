@@ -30,10 +30,7 @@ pub fn words(studies: &[Study], series: &[Series]) -> Vec<Verdict> {
             }
         }
         for s in &of {
-            for parameter in [Parameter::BatchSize, Parameter::BatchNumber, Parameter::DataSize, Parameter::Repetition]
-            {
-                all.extend(effect(s, parameter));
-            }
+            all.extend(effects(s));
             all.extend(page_cache(s));
             all.extend(variants(s));
         }
@@ -45,12 +42,15 @@ pub fn words(studies: &[Study], series: &[Series]) -> Vec<Verdict> {
                 .map(|warning| Verdict::new(Topic::NotMeasured, Level::Warning, "not as asked", warning.clone(), "")),
         );
     }
+    // What differs between studies is what one compares them for: first.
+    let mut between = Vec::new();
     for (i, a) in series.iter().enumerate() {
         for b in series[i + 1..].iter().filter(|b| b.form == a.form && (b.study != a.study || b.engine != a.engine)) {
-            all.extend(engines(a, b));
+            between.extend(engines(a, b));
         }
     }
-    all
+    between.extend(all);
+    between
 }
 
 /// `9.1×`, `12×`.
@@ -114,8 +114,31 @@ fn mean_under(series: &Series, condition: Condition) -> f64 {
     stats::mean(&series.under(condition).map(|m| m.images_per_s()).collect::<Vec<_>>())
 }
 
-/// What a parameter does to throughput: saturates, peaks, rises on, falls, or nothing that can be told from noise.
-pub fn effect(series: &Series, parameter: Parameter) -> Option<Verdict> {
+/// What each parameter does to throughput; those that do nothing that can be told from noise in one sentence.
+pub fn effects(series: &Series) -> Vec<Verdict> {
+    let mut all = Vec::new();
+    let (mut without, mut means) = (Vec::new(), Vec::new());
+    for parameter in Parameter::ALL {
+        match effect(series, parameter) {
+            Some(Ok(verdict)) => all.push(verdict),
+            Some(Err(mean)) => {
+                without.push(parameter.name().to_string());
+                means.push(mean);
+            }
+            None => {}
+        }
+    }
+    if !without.is_empty() {
+        let makes = if without.len() == 1 { "makes" } else { "make" };
+        let title = format!("{} {makes} no difference for {} beyond the noise", format::list(&without), series.name);
+        all.push(Verdict::new(Topic::Parameter, Level::Good, title, means.join("; "), ""));
+    }
+    all
+}
+
+/// What a parameter does to throughput: saturates, peaks, rises on or falls; or (as an error) its lowest and highest mean
+/// where nothing can be told from noise.
+fn effect(series: &Series, parameter: Parameter) -> Option<Result<Verdict, String>> {
     let effect = series.effect(parameter)?;
     let values: Vec<usize> = effect.levels.iter().map(|level| level.value).collect();
     if values.len() < 2 {
@@ -136,7 +159,8 @@ pub fn effect(series: &Series, parameter: Parameter) -> Option<Verdict> {
     // and of parameters (Bonferroni).
     let comparisons = gains.len() * (gains.len() - 1) / 2 * Parameter::ALL.len();
     let confidence = 1.0 - (1.0 - stats::CONFIDENCE) / comparisons.max(1) as f64;
-    let ratio = stats::ratio_at(&series.at_values(parameter, best.0, worst.0), confidence);
+    let noise = stats::pooled(&series.cells_of_grid());
+    let ratio = stats::ratio_given(&series.at_values(parameter, best.0, worst.0), noise, confidence);
     let means = format!(
         "mean {} images/s at {} and {} at {}",
         rate_at(effect, worst.0),
@@ -145,22 +169,16 @@ pub fn effect(series: &Series, parameter: Parameter) -> Option<Verdict> {
         best.0
     );
     let Some(ratio) = ratio.filter(|r| best.0 != worst.0 && r.low > 1.0) else {
-        return Some(Verdict::new(
-            Topic::Parameter,
-            if parameter == Parameter::Repetition { Level::Good } else { Level::Note },
-            format!("{name} makes no difference for {} beyond the noise", series.name),
-            means,
-            "",
-        ));
+        return Some(Err(format!("{name}: {means}")));
     };
     if parameter == Parameter::Repetition {
-        return Some(Verdict::new(
+        return Some(Ok(Verdict::new(
             Topic::Parameter,
             Level::Warning,
             format!("repetitions of {} differ by more than noise", series.name),
             format!("{means}: {}", times(ratio.value)),
             "something besides the parameters changed; measure again on a quiet machine",
-        ));
+        )));
     }
     let enough = gains.iter().find(|(_, gain)| *gain >= SATURATED * best.1).copied().unwrap_or(best);
     let fell = last.1 < SATURATED * best.1;
@@ -188,7 +206,10 @@ pub fn effect(series: &Series, parameter: Parameter) -> Option<Verdict> {
             line.r2 * 100.0
         ));
     }
-    Some(Verdict::new(Topic::Parameter, Level::Note, title, reason, advice))
+    if parameter == Parameter::DataSize {
+        reason.push_str("; batch size and number of batches change along with it");
+    }
+    Some(Ok(Verdict::new(Topic::Parameter, Level::Note, title, reason, advice)))
 }
 
 fn geometric(values: &[f64]) -> f64 {
