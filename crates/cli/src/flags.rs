@@ -147,13 +147,25 @@ pub enum DataCommand {
         #[arg(long, value_name = "URL", conflicts_with = "from")]
         url: Option<String>,
     },
-    /// What is in a data set, a folder of IDX files, or one IDX file
+    /// What is in a data set, a folder of record shards or photos, or one file of records, images or IDX
     #[command(
-        after_help = "Examples:\n  paceline data info fashion-sample\n  paceline data info train-images-idx3-ubyte.gz --json"
+        after_help = "Examples:\n  paceline data info fashion-sample\n  paceline data info shards/ --first 5 --png pictures/\n  paceline data info photos.csv --json\n  paceline data info train-00000-of-00016.tfrec --no-verify"
     )]
     Info {
         /// A name or a path
         what: String,
+        /// How many of the first records or photos to show
+        #[arg(long, value_name = "N", default_value_t = 3)]
+        first: usize,
+        /// Also write the first images as PNG files into this folder
+        #[arg(long, value_name = "DIR")]
+        png: Option<PathBuf>,
+        /// Do not check the checksums of records
+        #[arg(long)]
+        no_verify: bool,
+        /// Leave out up to N bad records, and list them
+        #[arg(long, value_name = "N", default_value_t = 0)]
+        skip_bad: usize,
         /// As JSON
         #[arg(long)]
         json: bool,
@@ -224,9 +236,6 @@ pub struct Prepare {
     pub readers: Option<usize>,
     #[command(flatten)]
     pub engine: EngineFlags,
-    /// Partitions of the Spark job: a number, or auto (3 for each core)
-    #[arg(long, value_name = "N")]
-    pub partitions: Option<String>,
     /// Where the run is recorded; it must not exist yet (default: runs/prepare-N)
     #[arg(long, value_name = "DIR")]
     pub run_dir: Option<PathBuf>,
@@ -247,6 +256,9 @@ pub struct EngineFlags {
     /// Spark's master: spark://HOST:PORT, yarn, k8s://…, local[N]
     #[arg(long, value_name = "URL")]
     pub master: Option<String>,
+    /// Partitions of the Spark job: a number, or auto (3 for each core)
+    #[arg(long, value_name = "N")]
+    pub partitions: Option<String>,
     /// A setting of Spark; may be given again
     #[arg(long = "conf", value_name = "KEY=VALUE")]
     pub conf: Vec<String>,
@@ -310,8 +322,6 @@ pub struct Speedtest {
     /// Fewer values and repetitions: some seconds
     #[arg(long)]
     pub quick: bool,
-    #[command(flatten)]
-    pub engine: EngineFlags,
     /// Partitions of the partitioning variants: a number, or auto (3 for each core)
     #[arg(long, default_value = "auto", value_name = "N")]
     pub partitions: String,

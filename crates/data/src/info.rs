@@ -1,7 +1,18 @@
-//! What is in a set or in a file: counts, shapes, classes and the statistics of the values.
+//! What is in a set or in a file: counts, shapes, classes and the statistics of the values; of records the features, of
+//! photos the classes; and the first of them as images.
+
+mod images;
+mod photos;
+mod records;
+mod shown;
+
+pub use photos::{ImageInfo, PhotoShown, PhotosInfo};
+pub use records::{Content, FeatureInfo, IndexInfo, RecordFile, RecordShown, RecordsInfo, Spread, StepInfo};
 
 use crate::catalogue::{Catalogue, Options, Place, folder, sample};
 use crate::idx::{self, Element};
+use crate::shards;
+use crate::tfrecord::Packing;
 use crate::{DataError, DataSet, Features, Part, Result, Scratch};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -14,6 +25,29 @@ pub enum Info {
     Set(Box<SetInfo>),
     /// Of a single IDX file.
     File(FileInfo),
+    /// Of files of records.
+    Records(Box<RecordsInfo>),
+    /// Of a folder or a table of photos.
+    Photos(Box<PhotosInfo>),
+    /// Of a single image file.
+    Image(Box<ImageInfo>),
+}
+
+/// How closely to look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// How many of the first records or photos are shown.
+    pub first: usize,
+    /// Whether the checksums of records are checked.
+    pub verify: bool,
+    /// How many bad records may be left out.
+    pub skip_bad: usize,
+}
+
+impl Default for Look {
+    fn default() -> Self {
+        Self { first: 3, verify: true, skip_bad: 0 }
+    }
 }
 
 /// A set.
@@ -100,14 +134,26 @@ pub struct FileInfo {
 }
 
 impl Catalogue {
-    /// What is in a set (by name or path) or in a single IDX file.
+    /// What is in a set (by name or path) or in a single file of any kind that this crate reads.
     ///
     /// # Errors
-    /// As [`Catalogue::open`], and those of [`idx::read`] for a file.
+    /// As [`Catalogue::open`], and those of the formats.
     pub fn info(&self, name: &str) -> Result<Info> {
+        self.look(name, &Look::default())
+    }
+
+    /// As [`Catalogue::info`], as closely as asked for.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn look(&self, name: &str, look: &Look) -> Result<Info> {
         let path = Path::new(name);
-        if path.is_file() && self.resolve(name).is_err() {
-            return file_info(path).map(Info::File);
+        match self.contents(name)? {
+            Contents::Records => return records::look(path, look).map(|info| Info::Records(Box::new(info))),
+            Contents::Photos => return photos::look(path, look).map(|info| Info::Photos(Box::new(info))),
+            Contents::Image => return photos::image(path).map(|info| Info::Image(Box::new(info))),
+            Contents::Idx => return file_info(path).map(Info::File),
+            Contents::Set => {}
         }
         let place = self.resolve(name)?;
         let set = self.open(name, &Options::default())?;
@@ -122,6 +168,67 @@ impl Catalogue {
         };
         Ok(Info::Set(Box::new(set_info(&set, files, bytes)?)))
     }
+}
+
+/// What a name or path holds.
+enum Contents {
+    Set,
+    Idx,
+    Records,
+    Photos,
+    Image,
+}
+
+impl Catalogue {
+    /// What a name or path holds: names first, then what the content says, then what the name of the file says.
+    fn contents(&self, name: &str) -> Result<Contents> {
+        let path = Path::new(name);
+        if Self::is_name(name) || !path.exists() {
+            return Ok(Contents::Set);
+        }
+        if path.is_dir() {
+            // A folder of nothing that is known is said to be no folder of IDX files, unless there may be images in it.
+            return Ok(match () {
+                () if !folder::present(path).is_empty() => Contents::Set,
+                () if path.join(shards::INDEX).exists() || shards::record_files(path).is_ok() => Contents::Records,
+                () => Contents::Photos,
+            });
+        }
+        if crate::photos::table_kind(path).is_some() {
+            return Ok(Contents::Photos);
+        }
+        let first = first_bytes(path, false)?;
+        let file_name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let is_idx = |bytes: &[u8]| matches!(*bytes, [0, 0, code, _, ..] if Element::from_code(code).is_some());
+        Ok(match Packing::of(&first) {
+            _ if shards::is_record_name(&file_name) => Contents::Records,
+            _ if shards::is_image_file(&first) => Contents::Image,
+            Packing::Plain if Packing::is_record(&first) => Contents::Records,
+            Packing::Plain if is_idx(&first) || file_name.contains("idx") => Contents::Idx,
+            Packing::Gzip if is_idx(&first_bytes(path, true)?) || file_name.contains("idx") => Contents::Idx,
+            Packing::Gzip | Packing::Zlib => Contents::Records,
+            Packing::Plain if crate::photos::is_image_name(path.as_os_str()) => Contents::Image,
+            Packing::Plain => {
+                let found = first.iter().take(4).map(|b| format!("{b:02x}")).collect::<Vec<_>>().join(" ");
+                let found = if found.is_empty() { "nothing".into() } else { found };
+                return Err(DataError::UnknownContent { file: name.into(), found });
+            }
+        })
+    }
+}
+
+/// The first bytes of a file, as they are or unpacked (as far as that goes).
+fn first_bytes(path: &Path, unpacked: bool) -> Result<Vec<u8>> {
+    use std::io::Read;
+    let file = std::fs::File::open(path).map_err(DataError::io("read", path))?;
+    let mut first = Vec::new();
+    if unpacked {
+        // Damage is for whoever reads the whole file to report.
+        let _ = flate2::read::MultiGzDecoder::new(file).take(12).read_to_end(&mut first);
+    } else {
+        file.take(12).read_to_end(&mut first).map_err(DataError::io("read", path))?;
+    }
+    Ok(first)
 }
 
 /// [`Catalogue::info`] of this user's catalogue.

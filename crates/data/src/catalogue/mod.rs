@@ -213,6 +213,11 @@ impl Catalogue {
         Err(unknown(name))
     }
 
+    /// Whether a name stands for a set, whatever files there are of that name.
+    pub(crate) fn is_name(name: &str) -> bool {
+        name == "fake" || name.starts_with("fake:") || name == sample::NAME || known::by_name(name).is_some()
+    }
+
     /// The folder of a published set, if all of it is there.
     fn locate(&self, set: &KnownSet) -> Option<PathBuf> {
         self.places(set).into_iter().find(|dir| folder::is_complete(dir))

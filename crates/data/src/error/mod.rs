@@ -83,6 +83,22 @@ pub enum DataError {
         reason: String,
     },
 
+    /// A file of which nothing is known.
+    #[error(
+        "{file}: of no kind that is known (it begins with {found}); give a TFRecord, IDX, JPEG or PNG file, a csv or tsv of path,label, or a folder of these"
+    )]
+    UnknownContent {
+        /// Which file.
+        file: String,
+        /// Its first bytes, in hexadecimal.
+        found: String,
+    },
+    /// Something without images, of which images were wanted.
+    #[error("{name}: no images in it to write as PNG; leave out --png, or give records or samples of images")]
+    NoPictures {
+        /// The file or set.
+        name: String,
+    },
     /// A malformed file of records.
     #[error(transparent)]
     Record(#[from] RecordError),
@@ -210,6 +226,15 @@ pub enum DataError {
     NoValidationPart {
         /// Name of the set.
         name: String,
+    },
+
+    /// An image that cannot be decoded.
+    #[error("{place}: bad image: {reason}; mend or remove it")]
+    BadImage {
+        /// File, and record if it is in one.
+        place: String,
+        /// What the decoder says.
+        reason: String,
     },
 
     // ---- the catalogue ----

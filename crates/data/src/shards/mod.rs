@@ -11,6 +11,8 @@ mod records;
 
 pub use files::{is_record_name, record_files};
 pub use index::{FORMAT, INDEX, Index, Shard};
+pub(crate) use layout::is_file as is_image_file;
 pub use layout::{Encoding, Layout};
 pub use open::Open;
+pub(crate) use open::with_index;
 pub use records::Records;

@@ -175,7 +175,7 @@ impl Open {
 }
 
 /// What the index says of the encoding counts.
-fn with_index(mut layout: Layout, index: Option<&Index>) -> Layout {
+pub(crate) fn with_index(mut layout: Layout, index: Option<&Index>) -> Layout {
     if let Some(index) = index {
         layout.encoding = if index.encoding == "raw" { Encoding::Raw(index.shape) } else { Encoding::File };
     }

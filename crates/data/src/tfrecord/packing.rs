@@ -34,6 +34,11 @@ impl Packing {
         }
     }
 
+    /// Whether a plain file that begins with these 12 bytes begins with a record.
+    pub(crate) fn is_record(first: &[u8]) -> bool {
+        frame::length(first).is_some()
+    }
+
     /// Its name, as in errors.
     pub fn name(self) -> &'static str {
         match self {

@@ -3,6 +3,7 @@
 use paceline_data::example::{self, Value};
 use paceline_data::idx::{self, Idx};
 use paceline_data::tfrecord::{Packing, Writer, masked_crc};
+use paceline_image::{Chroma, Encoder, Pixels, encode_png};
 
 fn file(records: &[Vec<u8>], packing: Packing) -> Vec<u8> {
     let mut writer = Writer::new(Vec::new(), packing);
@@ -23,7 +24,7 @@ pub fn records() -> Vec<Vec<u8>> {
 }
 
 /// Makes the checksums of plain records right, as far as the lengths go.
-pub fn repair_records(bytes: &mut Vec<u8>) {
+pub fn repair_records(bytes: &mut [u8]) {
     let mut at = 0;
     while bytes.len() - at >= 12 {
         let length = u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
@@ -99,4 +100,43 @@ pub fn tables() -> Vec<Vec<u8>> {
         b"label\tsplit\tfile\ncat\ttrain\t1.png\n".to_vec(),
         b"caf\xe9.jpg,x\n".to_vec(),
     ]
+}
+
+/// JPEG and PNG files: our own, and those of other programs among the fixtures of the image crate.
+pub fn images() -> Vec<Vec<u8>> {
+    let picture = |width: usize, height: usize, channels: usize| {
+        let data = (0..width * height * channels).map(|i| (i * 37 / (1 + i % 5)) as u8).collect();
+        Pixels { width, height, channels, data }
+    };
+    let jpeg = |pixels: &Pixels, chroma| {
+        let mut out = Vec::new();
+        Encoder::new(80, chroma).encode(pixels, &mut out).expect("an image");
+        out
+    };
+    let mut all = vec![
+        jpeg(&picture(33, 18, 3), Chroma::Half),
+        jpeg(&picture(16, 16, 3), Chroma::Full),
+        jpeg(&picture(9, 30, 1), Chroma::Full),
+        encode_png(&picture(13, 7, 3)).expect("an image"),
+        encode_png(&picture(8, 8, 1)).expect("an image"),
+    ];
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../image/tests/fixtures");
+    let mut others: Vec<_> = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|e| e.path()).collect();
+    others.sort();
+    let others = others.iter().filter(|path| path.extension().is_some_and(|e| e == "jpg" || e == "png"));
+    all.extend(others.filter_map(|path| std::fs::read(path).ok()).filter(|bytes| bytes.len() < 16_384));
+    all
+}
+
+/// Makes the checksums of the chunks of a PNG right.
+pub fn repair_png(bytes: &mut [u8]) {
+    let mut at = 8;
+    while bytes.starts_with(b"\x89PNG") && bytes.len() >= at + 12 {
+        let length = u32::from_be_bytes(bytes[at..at + 4].try_into().expect("4 bytes")) as usize;
+        let Some(end) = at.checked_add(8 + length).filter(|&end| end + 4 <= bytes.len()) else { return };
+        let mut sum = flate2::Crc::new();
+        sum.update(&bytes[at + 4..end]);
+        bytes[end..end + 4].copy_from_slice(&sum.sum().to_be_bytes());
+        at = end + 4;
+    }
 }

@@ -16,7 +16,7 @@ pub struct Target {
     /// Valid inputs to begin with.
     pub corpus: Vec<Vec<u8>>,
     /// Makes checksums right again after a mutation, so that what lies behind them is reached too.
-    pub repair: fn(&mut Vec<u8>),
+    pub repair: fn(&mut [u8]),
     /// Runs the input and says how it behaved.
     pub run: fn(&[u8]) -> String,
 }

@@ -13,10 +13,11 @@ use paceline_data::example::{self, Example, Kind, Sequence, Value};
 use paceline_data::shards::Index;
 use paceline_data::tfrecord::{Contents, File, Limits, Packing, Reader, Writer};
 use paceline_data::{DataError, RecordError, idx, photos};
+use paceline_image::{Colour, Decoder, Fit, ImageError, Pixels, Resizer, Target as ImageTarget};
 
 const LIMITS: Limits = Limits { record: 8 << 20, unpacked: 16 << 20 };
 
-fn no_repair(_: &mut Vec<u8>) {}
+fn no_repair(_: &mut [u8]) {}
 
 /// The kind of an error: its variant.
 fn kind(error: &DataError) -> String {
@@ -202,4 +203,60 @@ fn packed_records() {
     };
     let corpus = corpus::plain_records();
     Target { name: "packed_records", corpus, repair: corpus::repair_records, run }.fuzz();
+}
+
+const PIXELS: paceline_image::Limits = paceline_image::Limits { pixels: 1 << 20 };
+
+/// The variant and the first words of what is wrong, without numbers.
+fn image_kind(error: &ImageError) -> String {
+    match error {
+        ImageError::Unknown { .. } => "unknown".into(),
+        error => format!("{error:?}").chars().filter(|c| c.is_alphabetic()).take(40).collect(),
+    }
+}
+
+#[test]
+fn image_decode() {
+    let run = |input: &[u8]| {
+        let header = paceline_image::header(input, &PIXELS);
+        let (mut decoder, mut pixels) = (Decoder::new(PIXELS), Pixels::default());
+        let mut said = header.as_ref().map_or_else(image_kind, |h| format!("{:?} {}", h.kind, h.channels));
+        for colour in [Colour::Stored, Colour::Rgb, Colour::Grey] {
+            match decoder.decode(input, colour, &mut pixels) {
+                Ok(decoded) => {
+                    assert_eq!(header.as_ref().ok(), Some(&decoded));
+                    assert_eq!((pixels.width, pixels.height), (decoded.width, decoded.height));
+                    assert_eq!(pixels.data.len(), pixels.width * pixels.height * pixels.channels);
+                    said += &format!(" {} {}", about(pixels.width), about(pixels.height));
+                }
+                Err(error) => said += &image_kind(&error),
+            }
+        }
+        said
+    };
+    Target { name: "image_decode", corpus: corpus::images(), repair: corpus::repair_png, run }.fuzz();
+}
+
+#[test]
+fn image_decode_for() {
+    let run = |input: &[u8]| {
+        let (mut decoder, mut resizer) = (Decoder::new(PIXELS), Resizer::default());
+        let (mut pixels, mut small) = (Pixels::default(), Pixels::default());
+        let mut said = String::new();
+        for (width, height, fit) in [(5, 3, Fit::Crop), (24, 24, Fit::Pad), (9, 40, Fit::Stretch), (1, 1, Fit::Crop)] {
+            let target = ImageTarget { width, height, fit, full: false };
+            match decoder.decode_for(input, Colour::Rgb, &target, &mut pixels) {
+                Ok((_, window)) => {
+                    assert!(window.left >= 0.0 && window.left + window.width <= pixels.width as f64 + 1e-6);
+                    assert!(window.top >= 0.0 && window.top + window.height <= pixels.height as f64 + 1e-6);
+                    resizer.resize(&pixels, &window, &target, &mut small);
+                    assert_eq!((small.width, small.height, small.data.len()), (width, height, width * height * 3));
+                    said += &format!(" {}", about(pixels.width * pixels.height));
+                }
+                Err(error) => return image_kind(&error),
+            }
+        }
+        said
+    };
+    Target { name: "image_decode_for", corpus: corpus::images(), repair: corpus::repair_png, run }.fuzz();
 }

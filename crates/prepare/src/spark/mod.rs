@@ -16,6 +16,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -105,7 +106,7 @@ pub fn submit(
     request: &Request,
     log: &Path,
     watch: &mut dyn FnMut(Option<&Event>),
-    stop: &dyn Fn() -> bool,
+    stop: &AtomicBool,
 ) -> Result<Vec<Answer>> {
     let submit = spark_submit()?;
     let folder = std::env::temp_dir().join(format!("paceline-spark-{}", std::process::id()));
@@ -121,7 +122,7 @@ fn submit_from(
     request: &Request,
     log: &Path,
     watch: &mut dyn FnMut(Option<&Event>),
-    stop: &dyn Fn() -> bool,
+    stop: &AtomicBool,
 ) -> Result<Vec<Answer>> {
     std::fs::create_dir_all(folder).map_err(|e| Error::io("create", folder, &e))?;
     let (driver, file) = (folder.join("paceline_driver.py"), folder.join("request.json"));
@@ -165,7 +166,7 @@ fn submit_from(
             Err(mpsc::RecvTimeoutError::Timeout) => watch(None),
             Err(mpsc::RecvTimeoutError::Disconnected) => break,
         }
-        if stop() {
+        if stop.load(Ordering::Relaxed) {
             let _ = child.kill();
             let _ = child.wait();
             return Err(Error::failure("stopped; what is finished is kept: run the same command again"));

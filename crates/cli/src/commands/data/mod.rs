@@ -1,12 +1,15 @@
 //! `paceline data list | get | info`
 
+mod words;
+
 use crate::flags::{Data, DataCommand};
 use crate::screen::{self, say};
 use indicatif::{ProgressBar, ProgressStyle};
-use paceline::data::info::PartInfo;
-use paceline::data::{Catalogue, Info};
+use paceline::data::Catalogue;
+use paceline::data::info::Look;
 use paceline::{Error, Result};
 use std::fmt::Write;
+use std::path::Path;
 
 /// Runs the command.
 pub fn run(flags: &Data) -> Result<()> {
@@ -14,7 +17,10 @@ pub fn run(flags: &Data) -> Result<()> {
     match &flags.command {
         DataCommand::List { json } => list(&catalogue, *json),
         DataCommand::Get { name, from, url } => get(&catalogue, name, from.as_deref(), url.as_deref()),
-        DataCommand::Info { what, json } => info(&catalogue, what, *json),
+        DataCommand::Info { what, first, png, no_verify, skip_bad, json } => {
+            let look = Look { first: *first, verify: !no_verify, skip_bad: *skip_bad };
+            info(&catalogue, what, &look, png.as_deref(), *json)
+        }
     }
 }
 
@@ -43,7 +49,7 @@ fn list(catalogue: &Catalogue, as_json: bool) -> Result<()> {
     Ok(())
 }
 
-fn get(catalogue: &Catalogue, name: &str, from: Option<&std::path::Path>, url: Option<&str>) -> Result<()> {
+fn get(catalogue: &Catalogue, name: &str, from: Option<&Path>, url: Option<&str>) -> Result<()> {
     let bar = ProgressBar::new(0);
     if let Ok(style) =
         ProgressStyle::with_template("{msg} {bar:30} {bytes}/{total_bytes} {binary_bytes_per_sec} eta {eta}")
@@ -65,55 +71,19 @@ fn get(catalogue: &Catalogue, name: &str, from: Option<&std::path::Path>, url: O
     Ok(())
 }
 
-fn part(out: &mut String, name: &str, part: &PartInfo) {
-    let v = &part.values;
-    let _ = writeln!(
-        out,
-        "{name}: {} samples, values {:.3} to {:.3}, mean {:.3}, standard deviation {:.3}",
-        part.count, v.min, v.max, v.mean, v.std
-    );
-    for class in &part.classes {
-        let _ = writeln!(out, "  {:<14} {:>7}", class.name, class.count);
-    }
-}
-
-fn info(catalogue: &Catalogue, what: &str, as_json: bool) -> Result<()> {
-    let info = catalogue.info(what)?;
+fn info(catalogue: &Catalogue, what: &str, look: &Look, png: Option<&Path>, as_json: bool) -> Result<()> {
+    let info = catalogue.look(what, look)?;
     if as_json {
-        return json(&info);
+        json(&info)?;
+    } else {
+        screen::print(&words::info(&info));
     }
-    let mut out = String::new();
-    match &info {
-        Info::Set(set) => {
-            let _ = writeln!(out, "{} ({})", set.name, set.origin);
-            if let Some(licence) = &set.licence {
-                let _ = writeln!(out, "licence: {licence}");
-            }
-            let _ = writeln!(out, "samples of shape {:?}, {} classes", set.shape, set.classes);
-            part(&mut out, "training", &set.train);
-            if let Some(test) = &set.test {
-                part(&mut out, "test", test);
-            }
-            for file in &set.files {
-                let _ = writeln!(out, "{:>10}  {}", paceline::text::bytes(file.bytes), file.path.display());
-            }
-        }
-        Info::File(file) => {
-            let packed = if file.gzip { ", gzip" } else { "" };
-            let _ = writeln!(
-                out,
-                "{}: IDX of {} {:?}{packed}",
-                file.file.path.display(),
-                format!("{:?}", file.element).to_lowercase(),
-                file.dims
-            );
-            let _ = writeln!(out, "{} on disk", paceline::text::bytes(file.file.bytes));
-            if let Some(v) = &file.values {
-                let _ =
-                    writeln!(out, "values {} to {}, mean {:.3}, standard deviation {:.3}", v.min, v.max, v.mean, v.std);
-            }
+    if let Some(folder) = png {
+        let saved = catalogue.save_images(what, look, folder)?;
+        // With --json the answer alone goes to standard output.
+        if !as_json {
+            say!("wrote {} images to {}", saved.len(), folder.display());
         }
     }
-    screen::print(&out);
     Ok(())
 }
