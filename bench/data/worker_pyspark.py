@@ -1,0 +1,63 @@
+"""PySpark's worker: local[N], an RDD of paths, one partition a shard, Pillow in the Python workers.
+
+The session is started and a job has run before the clock, so that the Python workers are there.
+"""
+
+import os
+import sys
+
+import worker
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def shard(number, items, destination, count, constant, size, quality):
+    """Runs in Spark's Python workers."""
+    import photo
+
+    yield photo.write_shard(worker.shard_path(destination, number, count), list(items), constant, size, quality)
+
+
+def warm(_, items):
+    import photo  # noqa: F401
+
+    yield len(list(items))
+
+
+def build(config):
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYTHONPATH"] = os.pathsep.join([HERE, os.environ.get("PYTHONPATH", "")])
+    import records
+    from pyspark import SparkConf, SparkContext
+
+    settings = SparkConf().setMaster(f"local[{config['threads']}]").setAppName("bench").setAll([
+        ("spark.ui.enabled", "false"),
+        ("spark.driver.host", "127.0.0.1"),
+        ("spark.driver.bindAddress", "127.0.0.1"),
+        # Between its turns the whole peer is stopped; that must not look like a lost executor.
+        ("spark.executor.heartbeatInterval", "1h"),
+        ("spark.network.timeout", "10h"),
+    ])
+    context = SparkContext(conf=settings)
+    context.setLogLevel("ERROR")
+    size, quality, shards = config["size"], config["quality"], config["shards"]
+    items, classes = worker.listing(config["source"])
+    constant = [records.constant_features(i, classes, size) for i in range(len(classes))]
+    context.parallelize(range(64), 2 * config["threads"]).mapPartitionsWithIndex(warm).collect()
+
+    def run(request):
+        destination = request["destination"]
+
+        def task(number, part):
+            return shard(number, part, destination, shards, constant, size, quality)
+
+        return sum(context.parallelize(items, shards).mapPartitionsWithIndex(task).collect())
+
+    return "", run
+
+
+if __name__ == "__main__":
+    # Spark's Python workers must find these functions by name.
+    import worker_pyspark
+
+    worker.serve(worker_pyspark.build)
