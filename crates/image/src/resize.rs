@@ -54,13 +54,18 @@ impl Resizer {
         if (width, height) != (target.width, target.height) {
             to.data.fill(0);
         }
+        if self.across.copies() && self.down.copies() {
+            let (x, y) = (window.left as usize, window.top as usize);
+            let rows = from.data.chunks_exact(from.width * channels).skip(y);
+            for (out, row) in to.data.chunks_exact_mut(line).skip(top).take(height).zip(rows) {
+                out[left * channels..][..width * channels].copy_from_slice(&row[x * channels..][..width * channels]);
+            }
+            return;
+        }
         for (y, out) in to.data.chunks_exact_mut(line).skip(top).take(height).enumerate() {
             let (first, weights) = self.down.of(y);
-            let source = |row: usize| {
-                let start = ((first + row) * from.width + columns.start) * channels;
-                &from.data[start..start + length]
-            };
-            passes::down(self.simd, source, weights, &mut self.row[..length]);
+            let rows = &from.data[(first * from.width + columns.start) * channels..];
+            passes::down(self.simd, rows, from.width * channels, weights, &mut self.row[..length]);
             let out = &mut out[left * channels..(left + width) * channels];
             passes::across(self.simd, &self.row, &self.across, channels, out);
         }

@@ -2,7 +2,13 @@
 //! refills 56 bits and more without looking at single bytes.
 
 /// Zero bytes behind the data, so that a refill near the end needs no special case.
-pub(super) const PADDING: usize = 64;
+pub(super) const PADDING: usize = WINDOW;
+
+/// What a cursor can see. A block takes at most 64 times 31 bits, so that it never looks further.
+const WINDOW: usize = MASK + 1 + 8;
+/// Positions within it; with this mask the compiler knows that no refill leaves the window.
+const MASK: usize = 511;
+static NOTHING: [u8; WINDOW] = [0; WINDOW];
 
 /// Copies the entropy-coded data that begins at `start` to `out` without its stuffing, up to the next marker or the end
 /// of the bytes. Returns the clean length and where it stopped (at the `0xFF` of the marker).
@@ -60,50 +66,113 @@ pub(super) fn raw_offset(bytes: &[u8], start: usize, index: usize) -> usize {
     at.min(bytes.len())
 }
 
-/// Reads bits, most significant first. Beyond the end come zeros; [`Bits::overrun`] says so.
+/// The clean data of a restart interval, and how far it was read.
 #[derive(Debug, Default)]
 pub(super) struct Bits {
     /// Clean data and its padding.
     data: Vec<u8>,
     length: usize,
+    place: Place,
+}
+
+/// Where reading has come to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Place {
     position: usize,
-    /// The next bits, from the top. Those below `count` are also right, but not yet counted.
-    pub(super) buffer: u64,
-    pub(super) count: u32,
+    /// The next bits, from the top. Those below the count are also right, but not yet counted.
+    buffer: u64,
+    /// How many are counted, in the lowest six bits; above them is anything.
+    count: u32,
+}
+
+/// Reads bits, most significant first; beyond the end come zeros. A value to be kept in registers: take it from [`Bits`]
+/// for one block, and give its place back.
+#[derive(Clone, Copy)]
+pub(super) struct Cursor<'a> {
+    window: &'a [u8; WINDOW],
+    /// Where the window begins; the place is relative to it.
+    start: usize,
+    place: Place,
 }
 
 impl Bits {
     /// Begins with the data at `start`; returns where it ends.
     pub(super) fn begin(&mut self, bytes: &[u8], start: usize) -> usize {
         let (length, stop) = unstuff(bytes, start, &mut self.data);
-        (self.length, self.position, self.buffer, self.count) = (length, 0, 0, 0);
+        (self.length, self.place) = (length, Place::default());
         stop
+    }
+
+    #[inline(always)]
+    pub(super) fn cursor(&self) -> Cursor<'_> {
+        let start = self.place.position;
+        let window = self.data.get(start..).and_then(<[u8]>::first_chunk).unwrap_or(&NOTHING);
+        Cursor { window, start, place: Place { position: 0, ..self.place } }
+    }
+
+    /// Goes on where a cursor has come to.
+    #[inline(always)]
+    pub(super) fn keep(&mut self, place: Place) {
+        self.place = place;
+    }
+
+    fn read(&self) -> usize {
+        self.place.position * 8 - (self.place.count & 63) as usize
+    }
+
+    /// Whole bytes that were begun.
+    pub(super) fn consumed(&self) -> usize {
+        self.read().div_ceil(8)
+    }
+
+    /// The data may well have ended before the code at hand did.
+    pub(super) fn near_end(&self) -> bool {
+        self.read() + 16 > self.length * 8
+    }
+
+    /// More was read than there is.
+    #[inline(always)]
+    pub(super) fn overrun(&self) -> bool {
+        self.read() > self.length * 8
+    }
+}
+
+impl Cursor<'_> {
+    #[inline(always)]
+    pub(super) fn place(self) -> Place {
+        Place { position: self.start + self.place.position, ..self.place }
+    }
+
+    /// The next bits, from the top.
+    #[inline(always)]
+    pub(super) fn next(&self) -> u64 {
+        self.place.buffer
     }
 
     /// At least 56 bits are counted afterwards.
     #[inline(always)]
     pub(super) fn refill(&mut self) {
-        let word = match self.data.get(self.position..self.position + 8) {
-            Some(eight) => u64::from_be_bytes(eight.try_into().expect("eight bytes")),
-            None => 0,
-        };
-        self.buffer |= word >> self.count;
-        self.position += ((63 - self.count) >> 3) as usize;
-        self.count |= 56;
+        let Place { position, buffer, count } = &mut self.place;
+        let at = *position & MASK;
+        let word = u64::from_be_bytes(self.window[at..at + 8].try_into().expect("eight bytes"));
+        let counted = *count & 63;
+        *buffer |= word >> counted;
+        *position += ((63 - counted) >> 3) as usize;
+        *count = counted | 56;
     }
 
-    /// Drops bits that were looked at. At most as many as are counted.
+    /// Drops as many bits as the lowest byte of `entry` says, at most as many as are counted.
     #[inline(always)]
-    pub(super) fn skip(&mut self, bits: u32) {
-        self.buffer <<= bits;
-        self.count -= bits;
+    pub(super) fn skip(&mut self, entry: u32) {
+        self.place.buffer <<= entry & 63;
+        self.place.count = self.place.count.wrapping_sub(entry);
     }
 
     /// The next `bits` (1 to 16) as a number.
     #[inline(always)]
     pub(super) fn take(&mut self, bits: u32) -> u32 {
         self.refill();
-        let value = (self.buffer >> (64 - bits)) as u32;
+        let value = (self.place.buffer >> (64 - bits)) as u32;
         self.skip(bits);
         value
     }
@@ -111,28 +180,12 @@ impl Bits {
     /// One bit.
     #[inline(always)]
     pub(super) fn bit(&mut self) -> bool {
-        if self.count == 0 {
+        if self.place.count & 63 == 0 {
             self.refill();
         }
-        let bit = self.buffer >> 63 != 0;
+        let bit = self.place.buffer >> 63 != 0;
         self.skip(1);
         bit
-    }
-
-    /// Whole bytes that were begun.
-    pub(super) fn consumed(&self) -> usize {
-        (self.position * 8 - self.count as usize).div_ceil(8)
-    }
-
-    /// The data may well have ended before the code at hand did.
-    pub(super) fn near_end(&self) -> bool {
-        self.position * 8 + 16 > self.length * 8 + self.count as usize
-    }
-
-    /// More was read than there is.
-    #[inline(always)]
-    pub(super) fn overrun(&self) -> bool {
-        self.position * 8 > self.length * 8 + self.count as usize
     }
 }
 
@@ -171,15 +224,24 @@ mod tests {
                 break;
             }
             let expected = (n..n + step).fold(0, |v, i| v << 1 | u32::from(data[i / 8] >> (7 - i % 8) & 1));
-            assert_eq!(bits.take(*step as u32), expected);
+            let mut cursor = bits.cursor();
+            assert_eq!(cursor.take(*step as u32), expected);
+            let place = cursor.place();
+            bits.keep(place);
             assert!(!bits.overrun());
             n += step;
         }
+        let one = |bits: &mut Bits| {
+            let mut cursor = bits.cursor();
+            cursor.bit();
+            let place = cursor.place();
+            bits.keep(place);
+        };
         for _ in n..320 {
-            bits.bit();
+            one(&mut bits);
         }
         assert!(!bits.overrun());
-        bits.bit();
+        one(&mut bits);
         assert!(bits.overrun());
     }
 }

@@ -1,7 +1,7 @@
 //! The entropy-coded data of a scan: its restart intervals, and what to say when it ends or breaks.
 
-use super::bits::{Bits, raw_offset};
-use super::huffman::Fault;
+use super::bits::{Bits, Cursor, raw_offset};
+use super::huffman::{BadCode, Fault};
 use crate::error::{ImageError, Result};
 
 /// The data of one scan.
@@ -60,6 +60,16 @@ impl<'a> Entropy<'a> {
     #[inline(always)]
     pub(super) fn check(&self) -> Result<()> {
         if self.bits.overrun() { Err(self.ended()) } else { Ok(()) }
+    }
+
+    /// Reads on by a cursor.
+    #[inline(always)]
+    pub(super) fn read<T>(&mut self, by: impl FnOnce(&mut Cursor) -> Result<T, BadCode>) -> Result<T> {
+        let mut cursor = self.bits.cursor();
+        let outcome = by(&mut cursor);
+        let place = cursor.place();
+        self.bits.keep(place);
+        outcome.map_err(|bad| self.fault(bad.into()))
     }
 
     #[cold]

@@ -1,7 +1,7 @@
 //! Huffman tables. One lookup gives everything about a symbol: how many bits it takes together with the value that
 //! follows, how many bits that value has, and how far the coefficient lies ahead.
 
-use super::bits::Bits;
+use super::bits::Cursor;
 
 /// Bits of the lookup; longer codes (seldom more than one in fifty) are searched for.
 const LOOKUP: u32 = 10;
@@ -33,7 +33,7 @@ impl From<BadCode> for Fault {
 /// A table as the file states it, ready for use.
 #[derive(Clone)]
 pub(super) struct Huffman {
-    /// By the next bits: bits of code and value, `<< 8` bits of the value, `<< 16` the step to its coefficient.
+    /// By the next bits: how many of them are code and value, and the step to its coefficient (see [`entry`]).
     lookup: Box<[u32; 1 << LOOKUP]>,
     /// By the next bits: bits of the code, `<< 8` the symbol; 0 for longer codes.
     plain: Box<[u16; 1 << LOOKUP]>,
@@ -61,7 +61,7 @@ impl Huffman {
     /// `None` if the lengths ask for more codes than there are.
     pub(super) fn new(ac: bool, lengths: &[u8; 16], symbols: &[u8]) -> Option<Self> {
         let mut table = Self {
-            lookup: Box::new([SLOW << 16; 1 << LOOKUP]),
+            lookup: Box::new([SLOW << STEP; 1 << LOOKUP]),
             plain: Box::new([0; 1 << LOOKUP]),
             ends: [0; 17],
             offsets: [0; 17],
@@ -95,90 +95,94 @@ impl Huffman {
 
     /// A symbol by itself. Refills.
     #[inline(always)]
-    pub(super) fn symbol(&self, bits: &mut Bits) -> Result<u8, BadCode> {
+    pub(super) fn symbol(&self, bits: &mut Cursor) -> Result<u8, BadCode> {
         bits.refill();
-        let found = self.plain[(bits.buffer >> (64 - LOOKUP)) as usize];
+        let found = self.plain[(bits.next() >> (64 - LOOKUP)) as usize];
         if found != 0 {
             bits.skip(u32::from(found & 0xFF));
             return Ok((found >> 8) as u8);
         }
-        self.long_symbol(bits)
+        let (symbol, length) = self.long_symbol(bits.next()).ok_or(BadCode)?;
+        bits.skip(length);
+        Ok(symbol)
     }
 
+    /// The symbol that begins the next bits, and its length.
     #[cold]
-    fn long_symbol(&self, bits: &mut Bits) -> Result<u8, BadCode> {
-        let next = (bits.buffer >> 48) as u32;
-        for length in 1..=16 {
-            if next < self.ends[length] {
-                let code = (next >> (16 - length)) as i32;
-                bits.skip(length as u32);
-                return Ok(self.symbols[(code + self.offsets[length]) as usize & 0xFF]);
-            }
-        }
-        Err(BadCode)
+    fn long_symbol(&self, next: u64) -> Option<(u8, u32)> {
+        let next = (next >> 48) as u32;
+        let length = (1..=16).find(|&length| next < self.ends[length])?;
+        let code = (next >> (16 - length)) as i32;
+        Some((self.symbols[(code + self.offsets[length]) as usize & 0xFF], length as u32))
     }
 
-    /// The difference of a DC coefficient.
+    /// The difference of a DC coefficient. At least 25 more bits are counted afterwards.
     #[inline(always)]
-    pub(super) fn difference(&self, bits: &mut Bits) -> Result<i32, BadCode> {
+    pub(super) fn difference(&self, bits: &mut Cursor) -> Result<i32, BadCode> {
         bits.refill();
-        let found = self.lookup[(bits.buffer >> (64 - LOOKUP)) as usize];
-        if found >> 16 == SLOW {
-            let size = u32::from(self.long_symbol(bits)?);
-            if size > 15 {
-                return Err(BadCode);
-            }
-            bits.refill();
-            return Ok(if size == 0 { 0 } else { value(bits, size, size) });
+        let found = self.lookup[(bits.next() >> (64 - LOOKUP)) as usize];
+        if found >> STEP == SLOW {
+            let (symbol, length) = self.long_symbol(bits.next()).ok_or(BadCode)?;
+            bits.skip(length);
+            return match u32::from(symbol) {
+                0 => Ok(0),
+                size @ 1..=15 => Ok(extend(bits, size)),
+                _ => Err(BadCode),
+            };
         }
-        Ok(value(bits, found & 0xFF, found >> 8 & 0xFF))
+        if found >> STEP == END {
+            bits.skip(found);
+            return Ok(0);
+        }
+        Ok(value(bits, found))
     }
 
     /// Reads the AC coefficients of a block to where `order` puts them (if `STORE`); returns the index of the last.
     #[inline(always)]
     pub(super) fn coefficients<const STORE: bool>(
         &self,
-        bits: &mut Bits,
+        bits: &mut Cursor,
         order: &[u8; 64],
         block: &mut [i16; 64],
     ) -> Result<usize, Fault> {
-        let (mut k, mut last) = (0, 0);
+        let mut k = 0;
         macro_rules! one {
             () => {
-                let found = self.lookup[(bits.buffer >> (64 - LOOKUP)) as usize];
-                k += found >> 16;
+                let found = self.lookup[(bits.next() >> (64 - LOOKUP)) as usize];
+                let last = k;
+                k += found >> STEP;
                 if k > 63 {
-                    match found >> 16 {
+                    match found >> STEP {
                         END => {
-                            bits.skip(found & 0xFF);
+                            bits.skip(found);
                             return Ok(last as usize);
                         }
                         SLOW => {
-                            k -= SLOW;
-                            match self.slow_coefficient(bits)? {
-                                None => return Ok(last as usize),
-                                Some((step, value)) => {
-                                    k += step;
-                                    if k > 63 {
-                                        return Err(Fault::Beyond);
-                                    }
-                                    last = k;
-                                    if STORE {
-                                        block[usize::from(order[k as usize & 63]) & 63] = value;
-                                    }
+                            let (symbol, length) = self.long_symbol(bits.next()).ok_or(Fault::Code)?;
+                            bits.skip(length);
+                            let (run, size) = (u32::from(symbol) >> 4, u32::from(symbol) & 15);
+                            if size == 0 && run != 15 {
+                                return Ok(last as usize);
+                            }
+                            k = last + run + 1;
+                            if k > 63 {
+                                return Err(Fault::Beyond);
+                            }
+                            if size > 0 {
+                                let value = extend(bits, size);
+                                if STORE {
+                                    block[usize::from(order[k as usize & 63]) & 63] = value as i16;
                                 }
                             }
+                            bits.refill();
                         }
                         _ => return Err(Fault::Beyond),
                     }
+                } else if STORE {
+                    let value = value(bits, found);
+                    block[usize::from(order[k as usize]) & 63] = value as i16;
                 } else {
-                    last = k;
-                    if STORE {
-                        let value = value(bits, found & 0xFF, found >> 8 & 0xFF);
-                        block[usize::from(order[k as usize & 63]) & 63] = value as i16;
-                    } else {
-                        bits.skip(found & 0xFF);
-                    }
+                    bits.skip(found);
                 }
                 if k == 63 {
                     return Ok(63);
@@ -192,53 +196,44 @@ impl Huffman {
             one!();
         }
     }
-
-    /// A long code: the step and the value, or the end of the block. Leaves at least 28 counted bits.
-    #[cold]
-    #[inline(never)]
-    fn slow_coefficient(&self, bits: &mut Bits) -> Result<Option<(u32, i16)>, BadCode> {
-        bits.refill();
-        let symbol = u32::from(self.long_symbol(bits)?);
-        let (run, size) = (symbol >> 4, symbol & 15);
-        if size == 0 && run != 15 {
-            bits.refill();
-            return Ok(None);
-        }
-        bits.refill();
-        let value = if size == 0 { 0 } else { value(bits, size, size) as i16 };
-        bits.refill();
-        Ok(Some((run + 1, value)))
-    }
 }
 
-/// The last `size` of the next `total` bits as a signed value (`total` ≥ 1, `size` ≤ `total`); all are dropped.
+/// The value that an entry announces (of at least one bit); code and value are dropped.
+///
+/// A value of n bits whose first is 0 is negative: what its bits say, less 2ⁿ − 1.
 #[inline(always)]
-fn value(bits: &mut Bits, total: u32, size: u32) -> i32 {
-    let mask = (1u32 << size) - 1;
-    let raw = (bits.buffer >> (64 - total)) as u32 & mask;
-    let half = (1u32 << size) >> 1;
-    bits.skip(total);
-    raw as i32 - if raw < half { mask as i32 } else { 0 }
+fn value(bits: &mut Cursor, entry: u32) -> i32 {
+    let from = bits.next() << (entry >> CODE & 63);
+    let rest = entry >> REST & 63;
+    let (raw, ones) = ((from >> rest) as i32, (u64::MAX >> rest) as i32);
+    bits.skip(entry);
+    raw - if (from as i64) < 0 { 0 } else { ones }
 }
 
-/// The rest of a value whose size is known, for progressive scans (`size` 1 to 15).
+/// The rest of a value whose size is known (`size` 1 to 15). Refills.
 #[inline(always)]
-pub(super) fn extend(bits: &mut Bits, size: u32) -> i32 {
+pub(super) fn extend(bits: &mut Cursor, size: u32) -> i32 {
     bits.refill();
-    value(bits, size, size)
+    value(bits, (64 - size) << REST | size)
 }
+
+/// The fields of an entry. In the lowest byte stands how many bits code and value take together: a shift looks at no
+/// more than that.
+const CODE: u32 = 8;
+/// 64 minus the bits of the value.
+const REST: u32 = 16;
+const STEP: u32 = 24;
 
 fn entry(ac: bool, symbol: u8, length: u32) -> u32 {
     let symbol = u32::from(symbol);
-    if !ac {
-        return if symbol > 15 { SLOW << 16 } else { symbol << 8 | (length + symbol) };
-    }
-    let (run, size) = (symbol >> 4, symbol & 15);
+    let (run, size) = if ac { (symbol >> 4, symbol & 15) } else { (0, symbol) };
     match (run, size) {
-        (15, 0) => 16 << 16 | length,
-        (_, 0) => END << 16 | length,
-        // Larger than 8-bit samples give: not worth the room that two refill-free steps need.
-        (_, 11..) => SLOW << 16,
-        _ => (run + 1) << 16 | size << 8 | (length + size),
+        // Sixteen zeros are rare, and have no value; sizes beyond 10 come of no 8-bit samples, and would leave no room
+        // for two codes between refills.
+        (15, 0) => SLOW << STEP,
+        (_, 0) => END << STEP | length,
+        (_, 11..) if ac => SLOW << STEP,
+        (_, 16..) => SLOW << STEP,
+        _ => (run + 1) << STEP | (64 - size) << REST | length << CODE | (length + size),
     }
 }

@@ -1,6 +1,6 @@
 //! Progressive scans (ITU T.81, annex G): means and bands of details, each first in its high bits, then refined.
 
-use super::bits::Bits;
+use super::bits::Cursor;
 use super::entropy::Entropy;
 use super::huffman::{BadCode, Huffman, extend};
 use super::markers::{Scan, Tables};
@@ -45,7 +45,7 @@ impl Coder for Means<'_> {
 
     fn block(&mut self, entropy: &mut Entropy, slot: usize, block: &mut [i16; 64]) -> Result<()> {
         let (table, before) = &mut self.coders[slot];
-        let difference = table.difference(entropy.bits).map_err(|bad| entropy.fault(bad.into()))?;
+        let difference = entropy.read(|bits| table.difference(bits))?;
         *before = before.wrapping_add(difference);
         block[0] = (*before << self.low) as i16;
         Ok(())
@@ -60,7 +60,7 @@ impl Coder for RefineMeans {
     fn restart(&mut self) {}
 
     fn block(&mut self, entropy: &mut Entropy, _: usize, block: &mut [i16; 64]) -> Result<()> {
-        if entropy.bits.bit() {
+        if entropy.read(|bits| Ok(bits.bit()))? {
             block[0] |= self.bit;
         }
         Ok(())
@@ -79,7 +79,7 @@ struct Band<'a> {
 
 impl Band<'_> {
     /// The length of a run of empty blocks, this one included.
-    fn run(&mut self, bits: &mut Bits, exponent: u32) {
+    fn run(&mut self, bits: &mut Cursor, exponent: u32) {
         self.empty = 1 << exponent;
         if exponent > 0 {
             self.empty += bits.take(exponent);
@@ -100,12 +100,12 @@ impl Coder for Details<'_> {
             band.empty -= 1;
             return Ok(());
         }
-        details(band, entropy.bits, block).map_err(|bad| entropy.fault(bad.into()))
+        entropy.read(|bits| details(band, bits, block))
     }
 }
 
 #[inline(always)]
-fn details(band: &mut Band, bits: &mut Bits, block: &mut [i16; 64]) -> Result<(), BadCode> {
+fn details(band: &mut Band, bits: &mut Cursor, block: &mut [i16; 64]) -> Result<(), BadCode> {
     let mut k = band.first;
     while k <= band.last {
         let symbol = u32::from(band.table.symbol(bits)?);
@@ -138,12 +138,12 @@ impl Coder for RefineDetails<'_> {
     }
 
     fn block(&mut self, entropy: &mut Entropy, _: usize, block: &mut [i16; 64]) -> Result<()> {
-        refine(&mut self.0, entropy.bits, block).map_err(|bad| entropy.fault(bad.into()))
+        entropy.read(|bits| refine(&mut self.0, bits, block))
     }
 }
 
 #[inline(always)]
-fn refine(band: &mut Band, bits: &mut Bits, block: &mut [i16; 64]) -> Result<(), BadCode> {
+fn refine(band: &mut Band, bits: &mut Cursor, block: &mut [i16; 64]) -> Result<(), BadCode> {
     let bit = 1i16 << band.low;
     let mut k = band.first;
     while band.empty == 0 && k <= band.last {
@@ -187,7 +187,7 @@ fn refine(band: &mut Band, bits: &mut Bits, block: &mut [i16; 64]) -> Result<(),
 
 /// One more bit of a coefficient that has some.
 #[inline(always)]
-fn more(bits: &mut Bits, c: &mut i16, bit: i16) {
+fn more(bits: &mut Cursor, c: &mut i16, bit: i16) {
     if bits.bit() && *c & bit == 0 {
         *c = c.wrapping_add(if *c > 0 { bit } else { -bit });
     }

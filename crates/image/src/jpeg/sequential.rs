@@ -51,21 +51,11 @@ fn direct_body(scan: &Scan, tables: &Tables, entropy: &mut Entropy, planes: &mut
                 let (h, v) = (planes.planes[*index].h, planes.planes[*index].v);
                 for row in mcu_row * v..(mcu_row + 1) * v {
                     for column in mcu_column * h..(mcu_column + 1) * h {
-                        let bits = &mut *entropy.bits;
-                        let difference = match dc.difference(bits) {
-                            Ok(difference) => difference,
-                            Err(bad) => return Err(entropy.fault(bad.into())),
-                        };
-                        *before = before.wrapping_add(difference);
                         let wanted = planes.planes[*index].wants(column, row);
                         let last = if wanted {
-                            ac.coefficients::<true>(bits, &ORDER, &mut block)
+                            one_block::<true>(entropy, dc, ac, before, &mut block)?
                         } else {
-                            ac.coefficients::<false>(bits, &ORDER, &mut block)
-                        };
-                        let last = match last {
-                            Ok(last) => last,
-                            Err(fault) => return Err(entropy.fault(fault)),
+                            one_block::<false>(entropy, dc, ac, before, &mut block)?
                         };
                         if wanted {
                             block[0] = *before as i16;
@@ -82,6 +72,28 @@ fn direct_body(scan: &Scan, tables: &Tables, entropy: &mut Entropy, planes: &mut
         planes.finish(mcu_row);
     }
     Ok(())
+}
+
+/// Reads a block (without its details, unless `STORE`); returns the index of the last coefficient.
+#[inline(always)]
+fn one_block<const STORE: bool>(
+    entropy: &mut Entropy,
+    dc: &Huffman,
+    ac: &Huffman,
+    before: &mut i32,
+    block: &mut [i16; 64],
+) -> Result<usize> {
+    let mut bits = entropy.bits.cursor();
+    let last = match dc.difference(&mut bits) {
+        Ok(difference) => {
+            *before = before.wrapping_add(difference);
+            ac.coefficients::<STORE>(&mut bits, &ORDER, block)
+        }
+        Err(bad) => Err(bad.into()),
+    };
+    let place = bits.place();
+    entropy.bits.keep(place);
+    last.map_err(|fault| entropy.fault(fault))
 }
 
 /// Decodes a scan of some components into the store of coefficients.
@@ -106,9 +118,7 @@ impl Coder for Collect<'_> {
 
     fn block(&mut self, entropy: &mut Entropy, slot: usize, block: &mut [i16; 64]) -> Result<()> {
         let (dc, ac, before) = &mut self.coders[slot];
-        let difference = dc.difference(entropy.bits).map_err(|bad| entropy.fault(bad.into()))?;
-        *before = before.wrapping_add(difference);
-        ac.coefficients::<true>(entropy.bits, &ORDER, block).map_err(|fault| entropy.fault(fault))?;
+        one_block::<true>(entropy, dc, ac, before, block)?;
         block[0] = *before as i16;
         Ok(())
     }

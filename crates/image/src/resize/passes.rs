@@ -8,27 +8,27 @@ const ROW_BITS: u32 = 6;
 const DOWN: u32 = WEIGHT_BITS - ROW_BITS;
 const ACROSS: u32 = WEIGHT_BITS + ROW_BITS;
 
-/// Sums rows by their weights.
-pub(super) fn down<'a>(simd: Simd, source: impl Fn(usize) -> &'a [u8], weights: &[i16], out: &mut [i16]) {
+/// Sums rows by their weights; each begins `stride` after the one before.
+pub(super) fn down(simd: Simd, rows: &[u8], stride: usize, weights: &[i16], out: &mut [i16]) {
     match simd {
-        Simd::Portable => down_from(0, &source, weights, out),
+        Simd::Portable => down_from(0, rows, stride, weights, out),
         #[cfg(target_arch = "x86_64")]
         Simd::Avx2 => {
             // SAFETY: `Simd::Avx2` is made only where these instructions were found.
-            let done = unsafe { avx2::down(&source, weights, out) };
-            down_from(done, &source, weights, out);
+            let done = unsafe { avx2::down(rows, stride, weights, out) };
+            down_from(done, rows, stride, weights, out);
         }
     }
 }
 
 /// From a position on.
-fn down_from<'a>(start: usize, source: &impl Fn(usize) -> &'a [u8], weights: &[i16], out: &mut [i16]) {
+fn down_from(start: usize, rows: &[u8], stride: usize, weights: &[i16], out: &mut [i16]) {
     const STEP: usize = 256;
     let mut at = start;
     for out in out[start..].chunks_mut(STEP) {
         let mut sums = [1i32 << (DOWN - 1); STEP];
         for (row, &weight) in weights.iter().enumerate() {
-            let row = &source(row)[at..at + out.len()];
+            let row = &rows[row * stride + at..][..out.len()];
             for (sum, &sample) in sums.iter_mut().zip(row) {
                 *sum += i32::from(sample) * i32::from(weight);
             }
@@ -75,16 +75,14 @@ mod avx2 {
 
     /// As many columns as fill whole vectors; returns how many.
     #[target_feature(enable = "avx2")]
-    pub(super) fn down<'a>(source: &impl Fn(usize) -> &'a [u8], weights: &[i16], out: &mut [i16]) -> usize {
+    pub(super) fn down(rows: &[u8], stride: usize, weights: &[i16], out: &mut [i16]) -> usize {
         let round = _mm256_set1_epi32(1 << (DOWN - 1));
         let mut at = 0;
         let (chunks, _) = out.as_chunks_mut::<32>();
         for out in chunks {
             let mut sums = [round; 4];
-            let load = |row: usize| -> __m256i {
-                let bytes: [u8; 32] = source(row)[at..at + 32].try_into().expect("32 bytes");
-                cast(bytes)
-            };
+            let load =
+                |row: usize| -> __m256i { cast(*rows[row * stride + at..].first_chunk::<32>().expect("32 bytes")) };
             // Two rows at once: their samples side by side, times their weights side by side.
             let mut add = |a: __m256i, b: __m256i, weight: i32| {
                 let weight = _mm256_set1_epi32(weight);
@@ -116,30 +114,46 @@ mod avx2 {
         at
     }
 
-    /// Four taps at once: two pixels in each half of a vector, their channels side by side.
     #[target_feature(enable = "avx2")]
     pub(super) fn across(row: &[i16], taps: &Taps, out: &mut [u8]) {
+        match taps.spread().1 {
+            1 => across_groups::<1>(row, taps, out),
+            2 => across_groups::<2>(row, taps, out),
+            3 => across_groups::<3>(row, taps, out),
+            _ => across_groups::<0>(row, taps, out),
+        }
+    }
+
+    /// Four taps at once: two pixels in each half of a vector, their channels side by side. `GROUPS` of them, if not 0.
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    fn across_groups<const GROUPS: usize>(row: &[i16], taps: &Taps, out: &mut [u8]) {
         const BESIDE: [u8; 16] = [0, 1, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11, 0x80, 0x80, 0x80, 0x80];
         let beside = _mm256_broadcastsi128_si256(cast(BESIDE));
         let round = _mm_set1_epi32(1 << (ACROSS - 1));
         let origin = taps.first();
-        for ((start, groups), pixel) in taps.groups().zip(out.as_chunks_mut::<3>().0) {
-            let from = &row[(start - origin) * 3..];
+        let (spread, stated) = taps.spread();
+        let groups = if GROUPS == 0 { stated } else { GROUPS };
+        let mut at = 0;
+        for (&start, spread) in taps.starts().iter().zip(spread.chunks_exact(groups)) {
+            let from = &row[(start - origin) * 3..][..groups * 12 + 2];
             let mut sum = _mm256_setzero_si256();
-            for (i, group) in groups.iter().enumerate() {
-                let part = &from[i * 12..i * 12 + 14];
-                let low: [i16; 8] = part[..8].try_into().expect("eight samples");
-                let high: [i16; 8] = part[6..].try_into().expect("eight samples");
+            for (i, &weights) in spread.iter().enumerate() {
+                let low: [i16; 8] = from[i * 12..i * 12 + 8].try_into().expect("eight samples");
+                let high: [i16; 8] = from[i * 12 + 6..i * 12 + 14].try_into().expect("eight samples");
                 let pixels = _mm256_shuffle_epi8(_mm256_set_m128i(cast(high), cast(low)), beside);
-                let [a, b]: [i32; 2] = cast(*group);
-                let weights = _mm256_set_m128i(_mm_set1_epi32(b), _mm_set1_epi32(a));
-                sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pixels, weights));
+                sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pixels, cast(weights)));
             }
             let sum = _mm_add_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256::<1>(sum));
             let sum = _mm_srai_epi32::<{ ACROSS as i32 }>(_mm_add_epi32(sum, round));
             let bytes = _mm_packus_epi16(_mm_packs_epi32(sum, sum), sum);
-            let [r, g, b, ..]: [u8; 16] = cast(bytes);
-            *pixel = [r, g, b];
+            let bytes = _mm_cvtsi128_si32(bytes).to_le_bytes();
+            // Four bytes, of which the next pixel overwrites the last; the last pixel has but three.
+            match out.get_mut(at..at + 4) {
+                Some(to) => to.copy_from_slice(&bytes),
+                None => out[at..at + 3].copy_from_slice(&bytes[..3]),
+            }
+            at += 3;
         }
     }
 }

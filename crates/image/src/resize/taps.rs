@@ -11,6 +11,8 @@ pub(super) const GROUP: usize = 4;
 pub(super) struct Taps {
     starts: Vec<usize>,
     weights: Vec<i16>,
+    /// The same for vectors: of each group, its first two weights four times, then its other two.
+    spread: Vec<[i16; 4 * GROUP]>,
     /// Weights an output pixel has, those of zero at the end included: a multiple of [`GROUP`].
     count: usize,
     /// Beyond the last source pixel.
@@ -61,6 +63,29 @@ impl Taps {
             self.weights.resize(at + self.count, 0);
             self.end = self.end.max(last);
         }
+        self.spread.clear();
+        self.spread.extend(
+            self.weights
+                .as_chunks::<GROUP>()
+                .0
+                .iter()
+                .map(|w| std::array::from_fn(|i| if i < 2 * GROUP { w[i % 2] } else { w[2 + i % 2] })),
+        );
+    }
+
+    /// Every output pixel is one source pixel: the weights are one and zeros.
+    pub(super) fn copies(&self) -> bool {
+        self.made.is_some_and(|(left, length, _, out)| length == out as f64 && left == left.trunc())
+    }
+
+    /// First source pixel of each output pixel.
+    pub(super) fn starts(&self) -> &[usize] {
+        &self.starts
+    }
+
+    /// Of all output pixels, their groups of weights spread over vectors, and how many groups a pixel has.
+    pub(super) fn spread(&self) -> (&[[i16; 4 * GROUP]], usize) {
+        (&self.spread, self.count / GROUP)
     }
 
     /// The first source pixel that any output pixel looks at.
