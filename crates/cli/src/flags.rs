@@ -70,6 +70,7 @@ Examples:
   paceline train --set model.preset=softmax --set data.name=mnist --strategy mirrored --replicas 2
   paceline train --plan hybrid.toml --explain       the schedule of one step, in words
   paceline train --summary --set model.hidden=[512,512]
+  paceline train --set data.name=shards/ --set augment.flip=true --cache memory
   paceline train --resume runs/mlp-fashion-sample-1 --replicas 4
 
 Every key: paceline config explain";
@@ -98,6 +99,9 @@ pub struct Train {
     /// A plan file: how each operator is split and where its parts run
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
+    /// Keep decoded images after the first epoch: none, memory or disk (data.cache)
+    #[arg(long, value_name = "WHERE")]
+    pub cache: Option<String>,
     /// Where the run is written; it must not exist yet
     #[arg(long, value_name = "DIR", conflicts_with = "resume")]
     pub run_dir: Option<PathBuf>,

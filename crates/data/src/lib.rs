@@ -52,8 +52,8 @@ pub use error::{DataError, ExampleError, PhotoError, RecordError, Result, ShardE
 pub use info::Info;
 pub use order::Order;
 pub use samples::{
-    Effort, Fake, FakeSpec, Features, ImageSet, Labelled, Part, Preview, Samples, Scratch, Source, Stage, Still,
-    Subset, Supply, Table,
+    Effort, Fake, FakeSpec, Features, FileImages, ImageSet, Labelled, Part, Preview, RecordImages, Samples, Scratch,
+    Source, Stage, Still, Subset, Supply, Table,
 };
 pub use skip::Skipped;
 pub use split::{Parts, Split};

@@ -58,7 +58,7 @@ pub use progress::{ProgressRecord, ProgressWriter};
 pub use read::{RunData, read_run, read_summary};
 pub use step::{EpochRecord, Part, StepRecord, TimeSplit};
 pub use study::{Cell, Form, Measurement, MeasurementWriter, PageCache, Study, Variant, read_study, work_of};
-pub use summary::{Exactness, Prepared, Status, Summary, Work};
+pub use summary::{Exactness, InputFacts, Prepared, Status, Summary, Work};
 pub use writer::{StepWriter, Written};
 
 /// The format that this version writes, and the newest that it reads.

@@ -34,6 +34,21 @@ pub fn peak_rss_bytes() -> u64 {
     fs::read_to_string("/proc/self/status").ok().and_then(|text| kib_field(&text, "VmHWM:")).unwrap_or(0)
 }
 
+/// Memory that can be taken without driving anything else out, as far as the system and the process's group allow it.
+pub fn free_memory_bytes() -> u64 {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let free = kib_field(&read("/proc/meminfo"), "MemAvailable:").unwrap_or(0);
+    // A container's limit (cgroup v2, then v1); without one the files say `max` or a number beyond the machine.
+    let number = |path: &str| read(path).trim().parse::<u64>().ok();
+    let group = [
+        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+        ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+    ]
+    .iter()
+    .find_map(|(limit, used)| Some(number(limit)?.saturating_sub(number(used).unwrap_or(0))));
+    group.map_or(free, |group| group.min(free))
+}
+
 fn cpu_model(cpuinfo: &str) -> Option<String> {
     // x86 says "model name", some ARM kernels "Hardware" or "Model".
     ["model name", "Hardware", "Model"].iter().find_map(|key| {
@@ -80,6 +95,7 @@ mod tests {
         assert!(machine.cores >= 1 && !machine.cpu.is_empty() && !machine.os.is_empty());
         if cfg!(target_os = "linux") {
             assert!(peak_rss_bytes() > 100_000);
+            assert!(free_memory_bytes() > 100_000);
         }
     }
 }

@@ -92,6 +92,24 @@ impl Exactness {
     }
 }
 
+/// How training input was made, for the verdict on it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct InputFacts {
+    /// What samples are stored as: `records`, `raw`, `files` or `memory`.
+    pub stored: String,
+    /// Where decoded samples were kept: `none`, `memory` or `disk`.
+    pub cache: String,
+    /// Input threads.
+    pub threads: usize,
+    /// Cores that the process might use.
+    pub cores: usize,
+    /// Bytes that all samples take when they are decoded.
+    pub decoded_bytes: u64,
+    /// Shape of a sample.
+    pub shape: Vec<usize>,
+}
+
 /// The run in one object.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -172,6 +190,9 @@ pub struct Summary {
     /// The stages that samples went through on their way in, or images on their way to shards.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stages: Vec<Stage>,
+    /// How training input was made, where samples were decoded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input: Option<InputFacts>,
     /// What was prepared, for a run that prepared data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prepared: Option<Prepared>,
@@ -226,6 +247,7 @@ impl Default for Summary {
             split: Vec::new(),
             split_fractions: TimeSplit::default(),
             stages: Vec::new(),
+            input: None,
             prepared: None,
             epochs: Vec::new(),
             reasons: Vec::new(),

@@ -39,7 +39,7 @@ pub fn demo(
     watcher: &dyn Watcher,
     stop: &AtomicBool,
 ) -> Result<(Vec<Finished>, PathBuf, String)> {
-    let (set, why) = Catalogue::from_env().fashion_best(&Options { seed: 1 })?;
+    let (set, why) = Catalogue::from_env().fashion_best(&Options { seed: 1, ..Options::default() })?;
     let full = set.train.len() > 20_000;
     let folder = std::iter::once(base.join("demo"))
         .chain((2..).map(|n| base.join(format!("demo-{n}"))))

@@ -11,6 +11,7 @@
 
 pub mod config;
 mod demo;
+mod input;
 mod prepare;
 mod resolve;
 pub mod speedtest;
@@ -20,6 +21,7 @@ mod watch;
 
 pub use demo::{DemoStep, demo};
 pub use prepare::{DataEngine, PrepareFinished, PrepareOptions, PrepareWatcher, ShardsLine, prepare, prepare_shards};
-pub use resolve::{Layout, Resolved, RunData, build_graph, open_data, read_text, resolve};
+pub use input::{RunData, open_data};
+pub use resolve::{Layout, Resolved, build_graph, read_text, resolve};
 pub use train::{Finished, Place, request_stop, saved, title, train};
 pub use watch::{Live, Silent, Started, Watcher};

@@ -1,28 +1,16 @@
 //! From a configuration as written to a run that can begin: data opened, model built, plan made, every "auto" decided.
 
 use crate::config::{Auto, Cadence, Config, Preset, StrategyName};
+use crate::input::{RunData, open_data};
 use crate::trial;
 use paceline_base::units::GlobalBatch;
 use paceline_base::{Error, Result};
-use paceline_data::{Catalogue, DataSet, Options, Part, Split};
 use paceline_engine::{CheckpointEvery, TrainOptions};
 use paceline_graph::{Graph, model_file, presets};
 use paceline_kernels::{Cpu, CpuOptions, Tuning};
 use paceline_plan::{Batches, Plan, Schedule, UpdateMode, lower};
 use std::path::Path;
 use std::sync::Arc;
-
-/// The data of a run, split.
-pub struct RunData {
-    /// The set.
-    pub set: DataSet,
-    /// Samples to train on.
-    pub training: Part,
-    /// Samples to validate on.
-    pub validation: Part,
-    /// True if the validation samples are the set's own test part.
-    pub validates_on_test: bool,
-}
 
 /// How the work is spread: decided.
 #[derive(Clone, Debug)]
@@ -55,15 +43,6 @@ pub struct Resolved {
     pub options: TrainOptions,
     /// Decisions in words.
     pub reasons: Vec<String>,
-}
-
-/// Opens the data and splits it.
-pub fn open_data(config: &Config) -> Result<RunData> {
-    let set = Catalogue::from_env().open(&config.data.name, &Options { seed: config.train.seed })?;
-    let parts = config.data.validation.apply(&set, config.train.seed)?;
-    let validates_on_test = config.data.validation == Split::Test;
-    tracing::info!("data: {}", set.origin);
-    Ok(RunData { training: parts.train, validation: parts.validation, validates_on_test, set })
 }
 
 /// Builds the model for this data.
@@ -122,6 +101,7 @@ pub fn resolve(config: &Config, tuning: Option<Tuning>) -> Result<Resolved> {
             data.training.len()
         )));
     }
+    reasons.extend(data.describe(&config, layout.batch.samples()));
     let cpu = Cpu::new(CpuOptions { tuning, ..CpuOptions::default() })?;
     let tuning = cpu.tuning();
     let batches = batches(layout.batch, config.train.eval_batch, &data);

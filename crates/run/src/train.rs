@@ -1,16 +1,14 @@
 //! One run, from configuration to summary: resolve, make or reopen the run directory, train on all ranks, test.
 
 use crate::config::Config;
+use crate::input::{self, Feeds};
 use crate::resolve::{Resolved, resolve};
 use crate::trial::make_device;
 use crate::watch::{RankObserver, Shared, Started, Watcher};
 use paceline_base::{Error, Result};
 use paceline_comm::{Comm, Threads, threads};
-use paceline_data::Part;
 use paceline_engine::checkpoint::{self, Checkpoint, Identity, Saver, initialize, restore};
-use paceline_engine::{
-    CheckpointEvery, Ended, Input, Job, Outcome, Progress, Rank, Scores, evaluate, train as train_rank,
-};
+use paceline_engine::{CheckpointEvery, Ended, Job, Outcome, Progress, Rank, Scores, evaluate, train as train_rank};
 use paceline_kernels::{Cpu, CpuOptions, Device, Tuning};
 use paceline_plan::{Batches, Plan, lower};
 use paceline_record::{EpochRecord, RunDir, StepWriter, Summary, TimeSplit, machine, read_run};
@@ -99,7 +97,7 @@ pub fn train(config: &Config, place: &Place, watcher: &dyn Watcher, stop: &Atomi
         data: resolved.data.training.fingerprint(),
         model: resolved.graph.signature(),
     };
-    let mut notes = Vec::new();
+    let mut notes = resolved.data.notes.clone();
     let (dir, start) = match place {
         Place::Resume(path) => {
             let dir = RunDir::open(path)?;
@@ -201,6 +199,7 @@ fn first_summary(
         seconds_total: seconds,
         parameters: r.graph.parameter_count() as u64,
         classes: Some(r.graph.classes as u64),
+        input: r.data.facts(&r.config),
         arena_bytes: r.schedule.arenas.iter().map(|a| a.len as u64 * 4).max().unwrap_or(0),
         epochs,
         reasons: r.reasons.clone(),
@@ -276,13 +275,16 @@ impl OneRun<'_> {
             on_epoch: &on_epoch,
             ranks: r.layout.plan.ranks,
         };
-        let ends = self.all_ranks(&shared, saver.as_ref());
+        let feeds = Feeds::new(&r.config, &r.data, &r.options, r.layout.plan.ranks, &self.progress)?;
+        let ends = self.all_ranks(&shared, saver.as_ref(), &feeds);
         self.watcher.ended();
         let reason =
             std::mem::take(&mut *shared.interval_reason.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
         let mut s = summary.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         s.reasons.extend((!reason.is_empty()).then_some(reason));
         s.warnings.extend(notes);
+        s.stages = feeds.stages();
+        drop(feeds); // what still decodes ahead is not needed
         s.split = ends.iter().map(|e| e.times).collect();
         let written = saver.map(Saver::finish).transpose();
         let recorded = writer.finish();
@@ -328,6 +330,7 @@ impl OneRun<'_> {
             let examples: f64 = s.epochs.iter().map(|e| e.examples_per_s * e.seconds).sum();
             s.examples_per_s = examples / s.seconds_train.max(1e-12);
         }
+        s.warnings.extend(r.data.cache_outcomes());
         s.peak_rss_bytes = machine::peak_rss_bytes();
         let saved = self.dir.write_summary(&s);
         outcome?;
@@ -336,7 +339,7 @@ impl OneRun<'_> {
         Ok(Finished { dir: self.dir.path().into(), summary: s, checkpoints })
     }
 
-    fn all_ranks(&self, shared: &Shared<'_>, saver: Option<&Saver>) -> Vec<RankEnd> {
+    fn all_ranks(&self, shared: &Shared<'_>, saver: Option<&Saver>, feeds: &Feeds<'_>) -> Vec<RankEnd> {
         std::thread::scope(|scope| {
             let handles: Vec<_> = threads(self.resolved.layout.plan.ranks)
                 .into_iter()
@@ -345,7 +348,7 @@ impl OneRun<'_> {
                     let saver = saver.filter(|_| number == 0);
                     std::thread::Builder::new()
                         .name(format!("rank-{number}"))
-                        .spawn_scoped(scope, move || self.one_rank(number, comm, shared, saver))
+                        .spawn_scoped(scope, move || self.one_rank(number, comm, shared, saver, feeds))
                 })
                 .collect();
             let gone =
@@ -360,14 +363,21 @@ impl OneRun<'_> {
         })
     }
 
-    fn one_rank(&self, number: usize, comm: Threads, shared: &Shared<'_>, saver: Option<&Saver>) -> RankEnd {
+    fn one_rank(
+        &self,
+        number: usize,
+        comm: Threads,
+        shared: &Shared<'_>,
+        saver: Option<&Saver>,
+        feeds: &Feeds<'_>,
+    ) -> RankEnd {
         let r = self.resolved;
         let mut observer = RankObserver::new(shared, number);
         let mut test = None;
         let outcome = make_device(&r.layout, Some(&r.tuning))
             .and_then(|device| Rank::new(device, comm, r.schedule.clone()))
             .and_then(|mut rank| {
-                let result = self.train_and_test(&mut rank, &mut observer, saver);
+                let result = self.train_and_test(&mut rank, &mut observer, saver, feeds);
                 if let Err(e) = &result {
                     rank.comm.abort(e.message());
                 }
@@ -386,6 +396,7 @@ impl OneRun<'_> {
         rank: &mut Rank<paceline_kernels::Cpu, C>,
         observer: &mut RankObserver<'_>,
         saver: Option<&Saver>,
+        feeds: &Feeds<'_>,
     ) -> Result<(Outcome, Option<Scores>)> {
         let r = self.resolved;
         match self.start {
@@ -394,17 +405,15 @@ impl OneRun<'_> {
         }
         let job = Job {
             graph: &r.graph,
-            training: memory(&r.data.training)?,
-            validation: memory(&r.data.validation)?,
+            training: feeds.training()?,
+            validation: feeds.validation()?,
             options: &r.options,
             saver,
         };
         let outcome = train_rank(rank, &job, self.progress, observer)?;
         // Without checkpoints there is nothing to go back to: the last parameters are tested.
-        let test = match &r.data.set.test {
-            Some(t) if r.options.checkpoint == CheckpointEvery::Never && !r.data.validates_on_test => {
-                Some(evaluate(rank, memory(t)?, 0, &r.options)?)
-            }
+        let test = match feeds.test()? {
+            Some(test) if r.options.checkpoint == CheckpointEvery::Never => Some(evaluate(rank, test, 0, &r.options)?),
             _ => None,
         };
         Ok((outcome, test))
@@ -430,12 +439,9 @@ impl OneRun<'_> {
         let comm = threads(1).swap_remove(0);
         let mut rank = Rank::new(device, comm, schedule)?;
         restore(&mut rank, &checkpoint, false)?;
-        evaluate(&mut rank, memory(test)?, 0, &r.options).map(Some)
+        let feed = input::evaluation(&r.config, test, &r.options, 1, 0..1)?;
+        evaluate(&mut rank, input::input(test, feed.as_ref())?, 0, &r.options).map(Some)
     }
-}
-
-fn memory(part: &Part) -> Result<Input<'_>> {
-    part.memory().map(|s| Input::Memory(&**s)).ok_or_else(|| Error::internal("samples that are not in memory"))
 }
 
 /// The outcome of rank 0, or the error that came first in cause: not one that only says that another rank failed.

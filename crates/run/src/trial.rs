@@ -3,12 +3,13 @@
 //! The reports found that more cores made training *slower*. What is tried cannot be slower than one core, because one
 //! core is among the candidates and wins ties.
 
-use crate::config::Config;
-use crate::resolve::{Layout, RunData};
+use crate::config::{CacheName, Config};
+use crate::input::{self, RunData};
+use crate::resolve::Layout;
 use paceline_base::kernel::{Fusion, StepArgs};
 use paceline_base::{Error, Result};
 use paceline_comm::threads;
-use paceline_data::Order;
+use paceline_data::{Labelled, Order, Preview, Samples};
 use paceline_engine::checkpoint::initialize;
 use paceline_engine::{Batch, Next, Rank, Rows};
 use paceline_graph::Graph;
@@ -68,15 +69,17 @@ pub fn fastest(
     if candidates.len() == 1 {
         return Ok(candidates.swap_remove(0));
     }
+    let tried = Tried::new(config, data, &candidates)?;
     let mut rounds = vec![Vec::new(); candidates.len()];
     for _ in 0..ROUNDS {
         for (layout, rounds) in candidates.iter().zip(&mut rounds) {
-            let seconds = seconds_per_sample(config, graph, data, tuning, layout)?;
+            let seconds = seconds_per_sample(config, graph, tried.samples(), tuning, layout)?;
             tracing::debug!("trial of {}: {:.3} µs a sample", short(layout), seconds * 1e6);
             rounds.push(seconds);
         }
     }
-    let typical: Vec<f64> = rounds.iter_mut().map(|r| median(r)).collect();
+    let computed = rounds.iter_mut().map(|r| median(r));
+    let typical: Vec<f64> = candidates.iter().zip(computed).map(|(layout, s)| tried.with_decoding(layout, s)).collect();
     // Candidates are ordered from few to many ranks and threads.
     let mut chosen = 0;
     for i in 1..candidates.len() {
@@ -89,9 +92,10 @@ pub fn fastest(
     let rate = |i: usize| paceline_base::text::si(1.0 / typical[i]);
     let list: Vec<String> = (0..candidates.len()).map(|i| format!("{} {}", short(&candidates[i]), rate(i))).collect();
     reasons.push(format!(
-        "{}: the fastest in a short trial (examples/s: {})",
+        "{}: the fastest in a short trial (examples/s: {}){}",
         long(&candidates[chosen]),
-        list.join(", ")
+        list.join(", "),
+        tried.words()
     ));
     Ok(candidates.swap_remove(chosen))
 }
@@ -101,18 +105,73 @@ fn median(values: &mut [f64]) -> f64 {
     values[values.len() / 2]
 }
 
+/// What a trial computes on: the samples themselves, or some of them decoded beforehand, so that it judges computing. What
+/// decoding costs is added in figures.
+enum Tried<'a> {
+    Memory(&'a dyn Samples),
+    Decoded { preview: Preview, decoding: f64 },
+}
+
+impl<'a> Tried<'a> {
+    fn new(config: &Config, data: &'a RunData, candidates: &[Layout]) -> Result<Self> {
+        let Some(source) = input::source(&data.training) else {
+            let samples = data.training.memory().ok_or_else(|| Error::internal("a part of no kind"))?;
+            return Ok(Self::Memory(&**samples));
+        };
+        let largest = candidates.iter().map(|c| c.batch.samples()).max().unwrap_or(1);
+        let order = Order::new(source.len(), config.train.seed);
+        let indices = (0..source.len().min(2 * largest)).map(|position| order.at(0, position));
+        let preview = Preview::new(&**source, indices)?;
+        let seconds: f64 = preview.effort.busy.iter().map(|time| time.as_secs_f64()).sum();
+        // With a cache only the first epoch decodes, which is not what a layout is chosen for.
+        let kept = config.data.cache != CacheName::None && config.train.epochs > 1;
+        let decoding = if kept { 0.0 } else { seconds / preview.len() as f64 };
+        Ok(Self::Decoded { preview, decoding })
+    }
+
+    fn samples(&self) -> &dyn Samples {
+        match self {
+            Self::Memory(samples) => *samples,
+            Self::Decoded { preview, .. } => preview,
+        }
+    }
+
+    /// Seconds per sample when the cores that compute also decode: either computing takes longest, or all cores
+    /// together have no more to give.
+    fn with_decoding(&self, layout: &Layout, computing: f64) -> f64 {
+        match self {
+            Self::Memory(_) => computing,
+            Self::Decoded { decoding, .. } => {
+                let busy = (layout.plan.ranks * layout.threads) as f64 * computing + decoding;
+                computing.max(busy / cores() as f64)
+            }
+        }
+    }
+
+    fn words(&self) -> String {
+        match self {
+            Self::Decoded { decoding, .. } if *decoding > 0.0 => format!(
+                ", decoding counted in: {:.3} ms of a core for each sample, on the same {} core(s)",
+                decoding * 1e3,
+                cores()
+            ),
+            _ => String::new(),
+        }
+    }
+}
+
 /// Seconds per sample of real training steps under a layout, on parameters that are thrown away.
 fn seconds_per_sample(
     config: &Config,
     graph: &Graph,
-    data: &RunData,
+    samples: &dyn Samples,
     tuning: Option<&Tuning>,
     layout: &Layout,
 ) -> Result<f64> {
     let batches = Batches { train: vec![layout.batch.samples()], evaluate: Vec::new() };
     let rule = config.optimizer.rule();
     let schedule = Arc::new(lower(graph, &layout.plan, &batches, rule, &fusions(tuning)?)?);
-    let order = Order::new(data.training.len(), config.train.seed);
+    let order = Order::new(samples.len(), config.train.seed);
     std::thread::scope(|scope| {
         let handles: Vec<_> = threads(layout.plan.ranks)
             .into_iter()
@@ -120,7 +179,7 @@ fn seconds_per_sample(
                 let (schedule, order) = (schedule.clone(), &order);
                 scope.spawn(move || {
                     let device = make_device(layout, tuning)?;
-                    try_steps(config, graph, data, layout, schedule, order, device, comm)
+                    try_steps(config, graph, samples, layout, schedule, order, device, comm)
                 })
             })
             .collect();
@@ -135,7 +194,7 @@ fn seconds_per_sample(
 fn try_steps(
     config: &Config,
     graph: &Graph,
-    data: &RunData,
+    memory: &dyn Samples,
     layout: &Layout,
     schedule: Arc<Schedule>,
     order: &Order,
@@ -144,8 +203,7 @@ fn try_steps(
 ) -> Result<f64> {
     let mut rank = Rank::new(device, comm, schedule)?;
     initialize(&mut rank, graph, config.train.seed)?;
-    let memory = data.training.memory().ok_or_else(|| Error::internal("a trial needs samples in memory"))?;
-    let (batch, samples) = (layout.batch.samples(), data.training.len());
+    let (batch, samples) = (layout.batch.samples(), memory.len());
     let phase = rank
         .schedule
         .phase(PhaseKind::Train, batch)
@@ -159,7 +217,7 @@ fn try_steps(
         let next_start = ((steps + 1) as usize * batch) % (samples - batch + 1);
         let at_next = |row| order.at(0, next_start + row);
         let next = Some(Next { phase, id: steps + 1, at: &at_next });
-        let rows = Batch { rows: Rows::Memory { samples: &**memory, at: &at }, id: Some(steps), next };
+        let rows = Batch { rows: Rows::Memory { samples: memory, at: &at }, id: Some(steps), next };
         let args = StepArgs { seed: 1, step: steps, rate: 1e-4, scale: 1.0 / batch as f64 };
         let elapsed = begin.elapsed().as_secs_f64();
         // The end is agreed on through the step's own sum, as in training.

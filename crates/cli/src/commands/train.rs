@@ -70,6 +70,7 @@ fn configuration(flags: &Train) -> Result<Config> {
         ("--threads", "strategy.threads", &flags.threads),
         ("--device", "strategy.device", &flags.device),
         ("--plan", "strategy.plan", &plan),
+        ("--cache", "data.cache", &flags.cache),
     ] {
         if let Some(value) = value {
             config.set_by(&format!("{flag} {value}"), key, value)?;

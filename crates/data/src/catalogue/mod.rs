@@ -5,7 +5,9 @@
 //! | `mnist`, `fashion-mnist` | the published sets, from the cache folder or from a system package |
 //! | `fashion-sample` | 8,000 + 2,000 images of Fashion-MNIST inside the program |
 //! | `fake` or `fake:SHAPE:CLASSES:COUNT` | made-up samples, see [`FakeSpec`] |
-//! | a path | a folder with `train-images-idx3-ubyte` and its three relatives, plain or `.gz` |
+//! | a folder of IDX files | `train-images-idx3-ubyte` and its three relatives, plain or `.gz` |
+//! | a folder of shards, a file of records | images in TFRecord files, with or without an `index.json` |
+//! | a folder of class folders, a `csv` or `tsv` of path and label | image files |
 //!
 //! The cache is `$PACELINE_CACHE`, else `$XDG_CACHE_HOME/paceline`, else `~/.cache/paceline`; a set lies in
 //! `data/<name>` below it. A set that is not there is an error that says how to get it, never another set in its place.
@@ -13,13 +15,15 @@
 mod fetch;
 pub(crate) mod folder;
 mod get;
+mod images;
 pub(crate) mod known;
 pub(crate) mod sample;
 
 pub use get::{Got, Progress};
 
-use crate::{DataError, Fake, FakeSpec, Part, Result};
+use crate::{DataError, Fake, FakeSpec, Part, Result, shards};
 use known::KnownSet;
+use paceline_image::Fit;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -40,6 +44,8 @@ pub struct DataSet {
     pub origin: String,
     /// Its licence, if known.
     pub licence: Option<String>,
+    /// Records that were left out, with what is wrong with them.
+    pub skipped: Vec<String>,
 }
 
 impl std::fmt::Debug for DataSet {
@@ -56,10 +62,24 @@ impl std::fmt::Debug for DataSet {
 }
 
 /// How to open a set.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// The seed of a made-up set; the others do not depend on it.
     pub seed: u64,
+    /// Height and width to which images in records and files are brought; as they are if none.
+    pub size: Option<[usize; 2]>,
+    /// How they are brought to it.
+    pub fit: Fit,
+    /// Whether the checksums of records are checked.
+    pub verify: bool,
+    /// How many bad records may be left out.
+    pub skip_bad: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { seed: 0, size: None, fit: Fit::Crop, verify: true, skip_bad: 0 }
+    }
 }
 
 /// A line of [`Catalogue::list`].
@@ -103,6 +123,14 @@ impl Catalogue {
         Self { cache: Some(cache.into()), system: false }
     }
 
+    /// The folder in which decoded samples are kept for later runs.
+    ///
+    /// # Errors
+    /// [`DataError::NoCache`].
+    pub fn decoded(&self) -> Result<PathBuf> {
+        self.cache.as_ref().map(|cache| cache.join("decoded")).ok_or(DataError::NoCache)
+    }
+
     /// Opens a set by name, description or path.
     ///
     /// # Errors
@@ -125,6 +153,8 @@ impl Catalogue {
                 let test = pair.test.map(Part::from);
                 Ok(data_set(name, pair.train.into(), test, dir.display().to_string(), Some(set.licence)))
             }
+            Place::Shards(path) => images::open_shards(name, &path, options),
+            Place::Photos(path) => images::open_photos(name, &path, options),
             Place::Folder(dir) => {
                 let pair = folder::read(&dir, None)?;
                 let test = pair.test.map(Part::from);
@@ -208,7 +238,22 @@ impl Catalogue {
         }
         let path = Path::new(name);
         if path.is_dir() {
-            return Ok(Place::Folder(path.to_path_buf()));
+            let kind = match () {
+                () if !folder::present(path).is_empty() => Place::Folder,
+                () if images::is_shards(path) => Place::Shards,
+                () if images::is_photos(path) => Place::Photos,
+                () => Place::Folder,
+            };
+            return Ok(kind(path.to_path_buf()));
+        }
+        if path.is_file() {
+            let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
+            if path.file_name().and_then(|n| n.to_str()).is_some_and(shards::is_record_name) {
+                return Ok(Place::Shards(path.to_path_buf()));
+            }
+            if ["csv", "tsv"].contains(&&extension[..]) {
+                return Ok(Place::Photos(path.to_path_buf()));
+            }
         }
         Err(unknown(name))
     }
@@ -241,6 +286,8 @@ pub(crate) enum Place {
     Embedded,
     Known(&'static KnownSet, PathBuf),
     Folder(PathBuf),
+    Shards(PathBuf),
+    Photos(PathBuf),
 }
 
 fn names() -> impl Iterator<Item = &'static str> {
@@ -266,5 +313,6 @@ fn data_set(name: &str, train: Part, test: Option<Part>, origin: String, licence
         class_names,
         origin,
         licence: licence.map(String::from),
+        skipped: Vec::new(),
     }
 }

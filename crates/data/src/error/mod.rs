@@ -233,13 +233,28 @@ pub enum DataError {
     BadImage {
         /// File, and record if it is in one.
         place: String,
-        /// What the decoder says.
+        /// What the decoder said.
         reason: String,
+    },
+    /// An image of another size than the others.
+    #[error(
+        "{place}: the image is {}×{} with {} channel(s), but samples are {}×{} with {}; give data.size, to which all are brought",
+        found[1], found[0], found[2], expected[1], expected[0], expected[2]
+    )]
+    ImageSize {
+        /// File, and record if it is in one.
+        place: String,
+        /// Height, width, channels of a sample.
+        expected: [usize; 3],
+        /// Height, width, channels of this image.
+        found: [usize; 3],
     },
 
     // ---- the catalogue ----
     /// Neither a known name nor a folder.
-    #[error("no data set named `{name}`; give one of {known}, or a path to a folder of IDX files{hint}")]
+    #[error(
+        "no data set named `{name}`; give one of {known}, or a path: a folder of record shards, of class folders with images or of IDX files, a file of records, or a csv of path,label{hint}"
+    )]
     UnknownSet {
         /// What was given.
         name: String,

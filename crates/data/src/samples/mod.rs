@@ -4,17 +4,22 @@
 //! that must be fetched and decoded answer [`Source`], and a [`Part`] of a set is one of the two. Bytes stay bytes until they are copied into a batch: a quarter
 //! of the memory and of the cache traffic of floats, and the scaling to 0…1 is free while the batch is written.
 
+mod canvas;
 mod fake;
+mod files;
 mod image_set;
 mod part;
+mod records;
 mod source;
 mod subset;
 mod supply;
 mod table;
 
 pub use fake::{Fake, FakeSpec};
+pub use files::FileImages;
 pub use image_set::ImageSet;
 pub use part::Part;
+pub use records::RecordImages;
 pub use source::{Effort, Preview, Scratch, Source, Stage, Still};
 pub use subset::Subset;
 pub use supply::Supply;

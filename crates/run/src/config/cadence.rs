@@ -1,4 +1,5 @@
-//! Settings with a small grammar of their own: how often to save, which core, which samples to validate on.
+//! Settings with a small grammar of their own: how often to save, which core, what size, which samples to
+//! validate on.
 
 use super::setting::{Setting, Wrong};
 use paceline_data::Split;
@@ -100,6 +101,53 @@ impl Setting for CpuCore {
     }
     fn write(&self) -> Option<Value> {
         Some(Value::String(self.to_string()))
+    }
+}
+
+/// Width and height of an image: `96` or `128x96`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// Width.
+    pub width: usize,
+    /// Height.
+    pub height: usize,
+}
+
+/// Sides beyond this are slips of the finger.
+const MAX_SIDE: usize = 16_384;
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.width == self.height {
+            write!(f, "{}", self.width)
+        } else {
+            write!(f, "{}x{}", self.width, self.height)
+        }
+    }
+}
+
+impl Setting for Size {
+    fn kind() -> String {
+        format!("a side in pixels, such as 96, or \"WIDTHxHEIGHT\", such as \"128x96\" (at most {MAX_SIDE})")
+    }
+    fn read(value: &Value) -> Result<Self, Wrong> {
+        let text = match value {
+            Value::Integer(side) => side.to_string(),
+            Value::String(text) => text.clone(),
+            _ => return Err(Wrong::Type),
+        };
+        let (width, height) = text.split_once('x').unwrap_or((&text, &text));
+        let side = |text: &str| text.parse::<usize>().map_err(|_| Wrong::Because("is not a size".into()));
+        let size = Size { width: side(width)?, height: side(height)? };
+        let fits = |side: usize| (1..=MAX_SIDE).contains(&side);
+        if fits(size.width) && fits(size.height) { Ok(size) } else { Err(Wrong::Range) }
+    }
+    fn write(&self) -> Option<Value> {
+        Some(if self.width == self.height {
+            Value::Integer(self.width as i64)
+        } else {
+            Value::String(self.to_string())
+        })
     }
 }
 

@@ -100,6 +100,30 @@ choice! {
     }
 }
 
+choice! {
+    /// Where decoded samples are kept.
+    CacheName {
+        /// Nowhere: every epoch decodes.
+        None = "none",
+        /// In memory.
+        Memory = "memory",
+        /// In a file that later runs use too.
+        Disk = "disk",
+    }
+}
+
+choice! {
+    /// How an image is brought to a size.
+    FitName {
+        /// Scale to cover, cut off what hangs over.
+        Crop = "crop",
+        /// Scale to fit inside, black around it.
+        Pad = "pad",
+        /// Scale each side on its own.
+        Stretch = "stretch",
+    }
+}
+
 impl Named for Activation {
     fn all() -> Vec<(&'static str, Self)> {
         // A match, so that a new activation does not compile before it has a name here.

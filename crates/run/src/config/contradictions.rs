@@ -1,6 +1,6 @@
 //! Keys that fit alone but not together. Only keys that the user wrote can contradict: a default gives way.
 
-use super::choices::{OptimizerName, Preset, ScheduleName, StrategyName};
+use super::choices::{CacheName, OptimizerName, Preset, ScheduleName, StrategyName};
 use super::schema::Config;
 use super::setting::Named;
 use paceline_base::{Error, Result};
@@ -11,10 +11,26 @@ impl Config {
     /// # Errors
     /// Names both keys and says what to do.
     pub fn check(&self) -> Result<()> {
+        self.check_data()?;
         self.check_model()?;
         self.check_optimizer()?;
         self.check_schedule()?;
         self.check_strategy()
+    }
+
+    fn check_data(&self) -> Result<()> {
+        if self.is_given("data.fit") && self.data.size.is_none() {
+            return contradiction(
+                "data.fit is given, but no data.size to fit images to; give data.size or remove data.fit",
+            );
+        }
+        self.only_for("data.cache_limit", "data.cache", self.data.cache, &[CacheName::Memory], "")?;
+        if self.augment.crop < 1.0 && self.augment.pad > 0 {
+            return contradiction(
+                "augment.crop and augment.pad are both given, and both move the image; remove one of them",
+            );
+        }
+        Ok(())
     }
 
     fn check_model(&self) -> Result<()> {

@@ -37,12 +37,12 @@ mod setting;
 mod tests;
 
 pub use batch::Batch;
-pub use cadence::{Cadence, CpuCore};
-pub use choices::{OptimizerName, Preset, ScheduleName, StrategyName};
+pub use cadence::{Cadence, CpuCore, Size};
+pub use choices::{CacheName, FitName, OptimizerName, Preset, ScheduleName, StrategyName};
 pub use declare::{Key, Section};
 pub use explain::{explain, keys};
 pub use file::FORMAT;
-pub use schema::{Checkpoint, Config, Data, Model, Optimizer, RateSchedule, Record, Run, Strategy, Train};
+pub use schema::{AugmentKeys, Checkpoint, Config, Data, Model, Optimizer, RateSchedule, Record, Run, Strategy, Train};
 pub use setting::Auto;
 
 use paceline_base::{Error, Result};

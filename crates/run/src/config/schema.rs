@@ -3,8 +3,8 @@
 //! The doc comment of a key is what `paceline config explain` prints: write it for the user.
 
 use super::batch::Batch;
-use super::cadence::{Cadence, CpuCore};
-use super::choices::{OptimizerName, Preset, ScheduleName, StrategyName};
+use super::cadence::{Cadence, CpuCore, Size};
+use super::choices::{CacheName, FitName, OptimizerName, Preset, ScheduleName, StrategyName};
 use super::declare::{Key, Section, schema};
 use super::setting::{Auto, Limit, Setting};
 use paceline_base::op::Activation;
@@ -17,8 +17,9 @@ use std::path::PathBuf;
 schema! {
     /// What to train on.
     [data] Data {
-        /// The data set: fashion-sample (the embedded sample, needs no download), fashion-mnist, mnist, a folder with
-        /// IDX files, or made-up samples as fake:SHAPE:CLASSES:COUNT, such as fake:28x28:10:60000.
+        /// The data set: fashion-sample (the embedded sample, needs no download), fashion-mnist, mnist; a folder of
+        /// record shards (TFRecord), of class folders with images, or of IDX files; a file of records; a csv or tsv of
+        /// path and label; or made-up samples as fake:SHAPE:CLASSES:COUNT, such as fake:28x28:10:60000.
         name: String = "fashion-sample".into(), Limit::NotEmpty;
         /// Where validation samples come from: a fraction held out of the training part, with the same mixture of
         /// classes, "own" for the set's own validation part, "test" for its test part. "auto" is own where there is
@@ -27,6 +28,44 @@ schema! {
         /// Whether every epoch has its own order of samples. The order depends on train.seed and the epoch, never on
         /// the number of workers.
         shuffle: bool = true, Limit::None;
+        /// Width and height to which images from records or files are brought, such as 96 or 128x96; by default they
+        /// stay as they are and must all have one size.
+        size: Option<Size> = None, Limit::None;
+        /// How images are brought to data.size: crop (scale to cover, cut what hangs over), pad (scale to fit, black
+        /// around) or stretch.
+        fit: FitName = FitName::Crop, Limit::None;
+        /// Threads that read, decode and augment ahead of training; "auto" is one for each core. Results do not depend
+        /// on it.
+        threads: Auto<usize> = Auto::Auto, Limit::AtLeast(1.0);
+        /// Batches that are made ready ahead; "auto" is two, and at least 64 samples.
+        prefetch: Auto<usize> = Auto::Auto, Limit::AtLeast(1.0);
+        /// Where decoded samples are kept after the first epoch, before augmentation: none, memory, or disk (in the
+        /// cache folder, for later runs too).
+        cache: CacheName = CacheName::None, Limit::None;
+        /// Gigabytes that data.cache = "memory" may take; "auto" is 70 % of the memory that is free at the start.
+        cache_limit: Auto<f64> = Auto::Auto, Limit::Above(0.0);
+        /// How many bad samples may be left out. They are looked for before training, which reads all samples once.
+        skip_bad: usize = 0, Limit::AtLeast(0.0);
+        /// Whether the checksums of records are checked when they are opened.
+        verify: bool = true, Limit::None;
+    }
+
+    /// What is done to training images, anew in every epoch. It depends on train.seed, the epoch and the sample alone.
+    [augment] AugmentKeys {
+        /// Mirror every other image, left to right.
+        flip: bool = false, Limit::None;
+        /// Cut out a random part of at least this share of the area and scale it back to full size; 1 for no cut.
+        crop: f64 = 1.0, Limit::UpTo(0.0, 1.0);
+        /// Shift by up to so many pixels in both directions, black coming in; 0 for none.
+        pad: usize = 0, Limit::AtLeast(0.0);
+        /// All values by a random factor of up to 1 ± this.
+        brightness: f64 = 0.0, Limit::From(0.0, 1.0);
+        /// The distance from the mean by a random factor of up to 1 ± this.
+        contrast: f64 = 0.0, Limit::From(0.0, 1.0);
+        /// The distance from grey by a random factor of up to 1 ± this.
+        saturation: f64 = 0.0, Limit::From(0.0, 1.0);
+        /// Colours turned by up to this part of the circle.
+        hue: f64 = 0.0, Limit::From(0.0, 0.5);
     }
 
     /// The network.
