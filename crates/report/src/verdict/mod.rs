@@ -1,7 +1,7 @@
 //! Verdicts: what a run's records mean, with the reason and what to do.
 //!
 //! Each verdict is a pure function of records. [`learning`] looks at losses and accuracies, [`time`] at where the time
-//! went and at what more replicas gained. The thresholds stand beside the functions that use them.
+//! went and at what more replicas gained, [`input`] at the stages that samples pass on their way in. The thresholds stand beside the functions that use them.
 
 use std::fmt;
 
@@ -9,6 +9,7 @@ use paceline_record::{RunData, Summary};
 
 use crate::digest;
 
+pub mod input;
 pub mod learning;
 pub mod time;
 
@@ -127,6 +128,11 @@ pub(crate) fn of_summary(summary: &Summary) -> Vec<Verdict> {
     let not_converged = if wrong { None } else { learning::not_converged(epochs) };
     let mut all: Vec<Verdict> = [diverged, over_fitting, at_chance, not_converged].into_iter().flatten().collect();
     all.extend(time::verdicts(&summary.split));
+    if let Some(facts) = &summary.input {
+        // Where the stages are known, they say more than the share of the time alone.
+        all.retain(|verdict| verdict.topic != Topic::InputBound);
+        all.extend(input::input_bound(&summary.split, facts, &summary.stages));
+    }
     all.sort_by_key(|verdict| std::cmp::Reverse(verdict.level));
     all
 }

@@ -9,7 +9,7 @@ use crate::format::{list, share};
 /// A rank that waits for more than this share of its time is idle too much.
 const WAIT: f64 = 0.25;
 /// Input or transfer of more than this share bound the run.
-const BOUND: f64 = 0.25;
+pub(super) const BOUND: f64 = 0.25;
 /// Checkpoints should be a small part.
 const CHECKPOINT: f64 = 0.10;
 /// Computing for this share of the time is as good as it gets.
