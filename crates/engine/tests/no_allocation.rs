@@ -8,11 +8,13 @@ mod common;
 use common::Toy;
 use paceline_base::kernel::StepArgs;
 use paceline_base::optim::Rule;
+use paceline_data::{Fake, Labelled, Order, Still};
 use paceline_engine::checkpoint::initialize;
 use paceline_engine::{Batch, Rank};
 use paceline_graph::{Graph, presets};
 use paceline_kernels::{Cpu, CpuOptions, Device};
 use paceline_plan::{Batches, OpPlan, Plan, lower};
+use paceline_prepare::feed::{Augment, Feed, FeedOptions};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -47,7 +49,25 @@ fn same(row: usize) -> usize {
     row
 }
 
-fn allocations(plan: &Plan, threads: usize) -> usize {
+/// Images of bytes that worker threads make ready, as they do for samples that must be decoded.
+fn feed(ranks: usize) -> Feed {
+    let samples = Fake::train(&"fake:6x6:10:100".parse().unwrap(), 1);
+    let source = Still::new(Arc::new(samples)).unwrap();
+    let len = source.len();
+    let augment = Augment { flip: true, crop: 0.5, contrast: 0.2, ..Augment::default() };
+    let options = FeedOptions {
+        order: Order::new(len, 1),
+        augment: Some((augment, 1)),
+        threads: 2,
+        rows: 90,
+        ranks,
+        start: 0,
+        end: u64::MAX,
+    };
+    Feed::new(Arc::new(source), options).unwrap()
+}
+
+fn allocations(plan: &Plan, threads: usize, fed: bool) -> usize {
     let layers = presets::mlp(&[32, 16], paceline_base::op::Activation::Relu, 0.2);
     let graph = Graph::build("mlp", &layers, &[6, 6], 10, 0.001).unwrap();
     let data = Toy::new(100, &[6, 6], 10);
@@ -55,14 +75,16 @@ fn allocations(plan: &Plan, threads: usize) -> usize {
     let device = || Cpu::new(CpuOptions { threads, ..CpuOptions::default() }).unwrap();
     let batches = Batches { train: vec![32, 4], evaluate: vec![50] };
     let schedule = Arc::new(lower(&graph, plan, &batches, rule, device().fusions()).unwrap());
+    let feed = fed.then(|| feed(plan.ranks));
     std::thread::scope(|scope| {
         let handles: Vec<_> = paceline_comm::threads(plan.ranks)
             .into_iter()
             .map(|comm| {
-                let (graph, data, schedule) = (&graph, &data, schedule.clone());
+                let (graph, data, schedule, feed) = (&graph, &data, schedule.clone(), feed.as_ref());
                 scope.spawn(move || {
                     let mut rank = Rank::new(device(), comm, schedule).unwrap();
                     initialize(&mut rank, graph, 3).unwrap();
+                    let mut position = 0;
                     for step in 0..60u64 {
                         // Every kind of step: full, last partial, evaluation.
                         let phase = (step % 3) as usize;
@@ -70,7 +92,11 @@ fn allocations(plan: &Plan, threads: usize) -> usize {
                         if step == 30 && rank.number() == 0 {
                             COUNTING.store(true, Ordering::SeqCst);
                         }
-                        let batch = Batch::new(data, &same);
+                        let batch = match feed {
+                            Some(feed) => Batch::supplied(feed, position, count),
+                            None => Batch::new(data, &same),
+                        };
+                        position += count as u64;
                         let args = StepArgs { seed: 1, step, rate: 0.01, scale: 1.0 / count as f64 };
                         rank.step(phase, &batch, &args, 0.0).unwrap();
                     }
@@ -95,13 +121,16 @@ fn main() {
     COUNTING.store(false, Ordering::SeqCst);
     assert!(COUNT.swap(0, Ordering::SeqCst) > 0, "the counter counts");
 
-    assert_eq!(allocations(&Plan::data_parallel(1), 1), 0, "single");
-    assert_eq!(allocations(&Plan::data_parallel(1), 2), 0, "single, two threads");
-    assert_eq!(allocations(&Plan::data_parallel(2), 1), 0, "mirrored");
+    assert_eq!(allocations(&Plan::data_parallel(1), 1, false), 0, "single");
+    assert_eq!(allocations(&Plan::data_parallel(1), 2, false), 0, "single, two threads");
+    assert_eq!(allocations(&Plan::data_parallel(2), 1, false), 0, "mirrored");
+    assert_eq!(allocations(&Plan::data_parallel(1), 1, true), 0, "single, fed");
+    assert_eq!(allocations(&Plan::data_parallel(2), 1, true), 0, "mirrored, fed");
     let split = |name: &str| OpPlan { split: BTreeMap::from([(name.to_string(), 2)]), ranks: None };
     let mut hybrid = Plan::data_parallel(2);
     hybrid.operators.insert("hidden1".into(), split("out"));
     hybrid.operators.insert("hidden2".into(), split("in"));
-    assert_eq!(allocations(&hybrid, 1), 0, "hybrid");
+    assert_eq!(allocations(&hybrid, 1, false), 0, "hybrid");
+    assert_eq!(allocations(&hybrid, 1, true), 0, "hybrid, fed");
     println!("a step allocates nothing ... ok");
 }

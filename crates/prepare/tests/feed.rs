@@ -226,6 +226,20 @@ fn a_cache_that_was_not_finished_is_not_kept() {
 }
 
 #[test]
+fn a_cache_goes_without_bad_samples() {
+    let folder = tempfile::tempdir().unwrap();
+    for round in 0..2 {
+        let inner = Arc::new(Toy { bad: vec![4, 20], ..toy(25) });
+        let cache = DiskCache::new(inner.clone(), folder.path()).unwrap();
+        let checked = check(&cache, 2, 2).unwrap();
+        assert_eq!((checked.good.len(), checked.bad.len()), (23, 2));
+        assert_eq!(inner.decoded.load(Ordering::Relaxed), if round == 0 { 23 } else { 0 });
+        assert_eq!(cache.outcome(), None);
+    }
+    assert!(cache_file(folder.path()).extension().is_some_and(|e| e == "decoded"));
+}
+
+#[test]
 fn a_bad_sample_is_an_error_that_names_it() {
     let order = Order::new(25, 3);
     for panics in [false, true] {

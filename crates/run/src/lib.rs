@@ -20,8 +20,8 @@ mod trial;
 mod watch;
 
 pub use demo::{DemoStep, demo};
-pub use prepare::{DataEngine, PrepareFinished, PrepareOptions, PrepareWatcher, ShardsLine, prepare, prepare_shards};
 pub use input::{RunData, open_data};
+pub use prepare::{DataEngine, PrepareFinished, PrepareOptions, PrepareWatcher, ShardsLine, prepare, prepare_shards};
 pub use resolve::{Layout, Resolved, build_graph, read_text, resolve};
 pub use train::{Finished, Place, request_stop, saved, title, train};
 pub use watch::{Live, Silent, Started, Watcher};

@@ -12,3 +12,4 @@ mod prepare;
 mod repeatable;
 mod resume;
 mod session;
+mod shards;

@@ -36,6 +36,8 @@ type AtomicState = std::sync::atomic::AtomicU8;
 const ABSENT: u8 = 0;
 const UNCHECKED: u8 = 1;
 const GOOD: u8 = 2;
+/// It cannot be decoded: the file goes without it, and whoever asks for it gets the error again.
+const BAD: u8 = 3;
 
 impl DiskCache {
     /// Around a source, with its file in `folder`; an earlier run's file is used if it is whole.
@@ -118,7 +120,17 @@ impl DiskCache {
             return;
         }
         self.sums[index].store(crc32c::crc32c(bytes), SeqCst);
-        if self.state[index].compare_exchange(ABSENT, GOOD, SeqCst, SeqCst).is_ok()
+        self.settle(index, GOOD);
+    }
+
+    /// Leaves a hole in the file whose checksum never fits, so that a later run tries to decode the sample and fails too.
+    fn keep_hole(&self, index: usize) {
+        self.sums[index].store(!crc32c::crc32c(&vec![0; self.head.size]), SeqCst);
+        self.settle(index, BAD);
+    }
+
+    fn settle(&self, index: usize, state: u8) {
+        if self.state[index].compare_exchange(ABSENT, state, SeqCst, SeqCst).is_ok()
             && self.missing.fetch_sub(1, SeqCst) == 1
             && self.publish().is_err()
         {
@@ -211,7 +223,7 @@ impl Source for DiskCache {
     }
 
     fn fetch(&self, index: usize, scratch: &mut Scratch, out: &mut [u8]) -> Result<()> {
-        if self.state[index].load(SeqCst) != ABSENT {
+        if matches!(self.state[index].load(SeqCst), UNCHECKED | GOOD) {
             let begin = Instant::now();
             let right = self.read(index, out)?;
             scratch.effort.add(Stage::Cache, begin);
@@ -228,7 +240,10 @@ impl Source for DiskCache {
             }
             return Ok(());
         }
-        self.of.fetch(index, scratch, out)?;
+        if let Err(error) = self.of.fetch(index, scratch, out) {
+            self.keep_hole(index);
+            return Err(error);
+        }
         let begin = Instant::now();
         self.keep(index, out);
         scratch.effort.add(Stage::Cache, begin);
