@@ -95,7 +95,12 @@ fn absent_and_unknown_names_say_what_to_do() {
     assert!(error.contains("/nowhere/data/mnist") && error.contains("run `paceline data get mnist`"), "{error}");
     let error = open("fashion-mnits").unwrap_err().to_string();
     assert!(error.ends_with("did you mean fashion-mnist?"), "{error}");
-    assert!(open("/no/such/folder").unwrap_err().to_string().contains("a folder of record shards, of class folders with images or of IDX files"));
+    assert!(
+        open("/no/such/folder")
+            .unwrap_err()
+            .to_string()
+            .contains("a folder of record shards, of class folders with images or of IDX files")
+    );
     let base: paceline_base::Error = open("nothing").unwrap_err().into();
     assert_eq!(base.kind(), paceline_base::Kind::User);
 }
