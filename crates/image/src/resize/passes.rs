@@ -73,13 +73,14 @@ mod avx2 {
     use bytemuck::cast;
     use std::arch::x86_64::*;
 
-    /// As many columns as fill whole vectors; returns how many.
+    /// All columns, if there are 32 or more; else none. Returns how many. The last ones are done twice where they do not
+    /// fill a vector.
     #[target_feature(enable = "avx2")]
     pub(super) fn down(rows: &[u8], stride: usize, weights: &[i16], out: &mut [i16]) -> usize {
+        let Some(last) = out.len().checked_sub(32) else { return 0 };
         let round = _mm256_set1_epi32(1 << (DOWN - 1));
-        let mut at = 0;
-        let (chunks, _) = out.as_chunks_mut::<32>();
-        for out in chunks {
+        for step in 0..=last.div_ceil(32) {
+            let at = (32 * step).min(last);
             let mut sums = [round; 4];
             let load =
                 |row: usize| -> __m256i { cast(*rows[row * stride + at..].first_chunk::<32>().expect("32 bytes")) };
@@ -108,10 +109,11 @@ mod avx2 {
             let s = sums.map(|sum| _mm256_srai_epi32::<{ DOWN as i32 }>(sum));
             // Samples 0–7 and 16–23, 8–15 and 24–31.
             let (a, b) = (_mm256_packs_epi32(s[0], s[1]), _mm256_packs_epi32(s[2], s[3]));
-            *out = cast([_mm256_permute2x128_si256::<0x20>(a, b), _mm256_permute2x128_si256::<0x31>(a, b)]);
-            at += 32;
+            let samples: [i16; 32] =
+                cast([_mm256_permute2x128_si256::<0x20>(a, b), _mm256_permute2x128_si256::<0x31>(a, b)]);
+            out[at..at + 32].copy_from_slice(&samples);
         }
-        at
+        out.len()
     }
 
     #[target_feature(enable = "avx2")]
@@ -130,12 +132,11 @@ mod avx2 {
     fn across_groups<const GROUPS: usize>(row: &[i16], taps: &Taps, out: &mut [u8]) {
         const BESIDE: [u8; 16] = [0, 1, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11, 0x80, 0x80, 0x80, 0x80];
         let beside = _mm256_broadcastsi128_si256(cast(BESIDE));
-        let round = _mm_set1_epi32(1 << (ACROSS - 1));
+        let round = _mm256_set1_epi32(1 << (ACROSS - 1));
         let origin = taps.first();
         let (spread, stated) = taps.spread();
         let groups = if GROUPS == 0 { stated } else { GROUPS };
-        let mut at = 0;
-        for (&start, spread) in taps.starts().iter().zip(spread.chunks_exact(groups)) {
+        let sum_of = |start: usize, spread: &[[i16; 16]]| {
             let from = &row[(start - origin) * 3..][..groups * 12 + 2];
             let mut sum = _mm256_setzero_si256();
             for (i, &weights) in spread.iter().enumerate() {
@@ -144,16 +145,27 @@ mod avx2 {
                 let pixels = _mm256_shuffle_epi8(_mm256_set_m128i(cast(high), cast(low)), beside);
                 sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pixels, cast(weights)));
             }
-            let sum = _mm_add_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256::<1>(sum));
-            let sum = _mm_srai_epi32::<{ ACROSS as i32 }>(_mm_add_epi32(sum, round));
-            let bytes = _mm_packus_epi16(_mm_packs_epi32(sum, sum), sum);
-            let bytes = _mm_cvtsi128_si32(bytes).to_le_bytes();
-            // Four bytes, of which the next pixel overwrites the last; the last pixel has but three.
-            match out.get_mut(at..at + 4) {
-                Some(to) => to.copy_from_slice(&bytes),
-                None => out[at..at + 3].copy_from_slice(&bytes[..3]),
-            }
-            at += 3;
+            sum
+        };
+        // The halves of two pixels' sums are added and rounded together.
+        let pixels_of = |a: __m256i, b: __m256i| -> [[u8; 4]; 2] {
+            let (low, high) = (_mm256_permute2x128_si256::<0x20>(a, b), _mm256_permute2x128_si256::<0x31>(a, b));
+            let sum = _mm256_add_epi32(_mm256_add_epi32(low, high), round);
+            let sum = _mm256_srai_epi32::<{ ACROSS as i32 }>(sum);
+            let both = _mm_packs_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256::<1>(sum));
+            cast(_mm_cvtsi128_si64(_mm_packus_epi16(both, both)))
+        };
+        let (starts, alone) = taps.starts().as_chunks::<2>();
+        let mut outs = out.chunks_exact_mut(6);
+        let mut spreads = spread.chunks_exact(2 * groups);
+        for (&[first, second], (spread, out)) in starts.iter().zip(spreads.by_ref().zip(outs.by_ref())) {
+            let (a, b) = spread.split_at(groups);
+            let [a, b] = pixels_of(sum_of(first, a), sum_of(second, b));
+            out.copy_from_slice(&[a[0], a[1], a[2], b[0], b[1], b[2]]);
+        }
+        if let [last] = alone {
+            let sum = sum_of(*last, spreads.remainder());
+            outs.into_remainder().copy_from_slice(&pixels_of(sum, sum)[0][..3]);
         }
     }
 }
