@@ -13,3 +13,4 @@ mod repeatable;
 mod resume;
 mod session;
 mod shards;
+mod speedtest;
