@@ -96,6 +96,9 @@ impl Design {
             (self.full, conditions > 1, self.variants.first(), self.page_cache.first())
         {
             let (batch, batches) = (middle(&self.batch, PART.0), middle(&self.batches, PART.1));
+            if (batch.len(), batches.len()) == (self.batch.len(), self.batches.len()) {
+                return designed; // the grid is no larger
+            }
             designed.reasons.push(format!(
                 "{}, {} is measured over the whole grid, the other conditions at batch {} with {} batches, to save time (--full: all)",
                 page_cache.name(),

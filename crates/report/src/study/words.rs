@@ -19,6 +19,9 @@ const NOISY: f64 = 0.15;
 /// A parabola must explain so much more of the variance than a line before the response is called curved.
 const CURVED: f64 = 0.05;
 
+/// What to do about wide intervals.
+const MORE: &str = "more repetitions would show smaller differences";
+
 /// All that the studies say: about each, then about what differs between them.
 pub fn words(studies: &[Study], series: &[Series]) -> Vec<Verdict> {
     let mut all = Vec::new();
@@ -86,7 +89,7 @@ pub fn forms(files: &Series, records: &Series) -> Option<Verdict> {
             Level::Note,
             "files and records are equally fast within the noise",
             figures,
-            "more repetitions would show smaller differences",
+            MORE,
         ));
     }
     let (fast, slow, value) =
@@ -240,7 +243,8 @@ pub fn page_cache(series: &Series) -> Option<Verdict> {
             Level::Note,
             format!("cold reading of {what} is as fast as warm within the noise"),
             reason,
-            "the disk (or a cache beneath the system's own) keeps up",
+            // A wide interval says nothing about the disk.
+            if ratio.high < 1.5 { "the disk (or a cache beneath the system's own) keeps up" } else { MORE },
         )
     } else if ratio.value > 1.0 {
         let advice =
@@ -305,13 +309,42 @@ pub fn variants(series: &Series) -> Option<Verdict> {
     let kept = kept.map_or(String::new(), |c| {
         format!("; with caching {} of the images came from memory", format::percent(c.from_cache))
     });
+    let took = totals(series, page_cache).map_or(String::new(), |words| format!("; {words}"));
     Some(Verdict::new(
         Topic::Variants,
         Level::Note,
         format!("{}: {}", series.name, format::list(&parts)),
-        format!("against neither, {}, 95 % confidence: {}{kept}", page_cache.name(), format::list(&reasons)),
+        format!("against neither, {}, 95 % confidence: {}{kept}{took}", page_cache.name(), format::list(&reasons)),
         "",
     ))
+}
+
+/// What all measurements of the caching variants took, the first reading included, against the same ones without caching:
+/// the mean of throughputs hides how long filling took.
+fn totals(series: &Series, page_cache: PageCache) -> Option<String> {
+    let mut parts = Vec::new();
+    for (with, without) in [(Variant::Caching, Variant::Neither), (Variant::Both, Variant::Partitioning)] {
+        let under = |variant| {
+            let common: Vec<_> = series.conditions.iter().map(|c| c.condition).collect();
+            let condition = Condition { page_cache, variant };
+            let in_all = |cell: (usize, usize)| {
+                common.iter().all(|&c| series.under(c).any(|m| (m.cell.batch, m.cell.batches) == cell))
+            };
+            let of: Vec<f64> =
+                series.under(condition).filter(|m| in_all((m.cell.batch, m.cell.batches))).map(|m| m.seconds).collect();
+            (of.len(), of.iter().sum::<f64>())
+        };
+        let ((count, cached), (same, read)) = (under(with), under(without));
+        if count > 0 && count == same {
+            parts.push(format!(
+                "{} {} instead of {}",
+                with.name(),
+                paceline_base::text::duration(cached),
+                paceline_base::text::duration(read)
+            ));
+        }
+    }
+    (!parts.is_empty()).then(|| format!("all measurements, filling included: {}", format::list(&parts)))
 }
 
 /// One engine, study or machine against another.
