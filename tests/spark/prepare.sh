@@ -25,7 +25,7 @@ for i in 1 2; do
     pids+=($!)
 done
 for i in 1 2; do
-    for _ in $(seq 120); do grep -q "Successfully registered with master" "worker$i.log" && break; sleep 0.5; done
+    for _ in $(seq 120); do grep -qs "Successfully registered with master" "worker$i.log" && break; sleep 0.5; done
     grep -q "Successfully registered with master" "worker$i.log" || fail "worker $i did not register"
 done
 
