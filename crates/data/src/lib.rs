@@ -29,7 +29,8 @@
 //! # Ok::<(), paceline_data::DataError>(())
 //! ```
 //!
-//! Rooms: [`idx`] reads the format without believing it; [`samples`] says what samples are, and holds them; [`order`] and [`split`]
+//! Rooms: [`idx`], [`tfrecord`] and [`example`] read and write formats without believing them; [`photos`] lists image files
+//! and [`shards`] opens record files as one set; [`samples`] says what samples are, and holds them; [`order`] and [`split`]
 //! are pure functions; [`catalogue`] knows names, places and digests; [`info`](mod@info) looks at what is there.
 //!
 //! What is absent: this crate knows nothing of models, workers or batches, and never puts one set in another's place.

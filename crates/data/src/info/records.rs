@@ -278,7 +278,10 @@ impl RecordsInfo {
                         info.values.add(list.values as u64);
                     }
                     if show {
-                        let words = format!("{} steps of {} {} values", list.steps, list.values, list.kind.name());
+                        let words = match list.steps {
+                            0 => "no steps".into(),
+                            steps => format!("{steps} steps, {} {} values", list.values, list.kind.name()),
+                        };
                         features.push((list.name.to_string(), words));
                     }
                 }
