@@ -125,8 +125,8 @@ def draw(result, markdown=False):
             "",
             f"Written by `bench/data/run --markdown` on {result['date']}: {options['repeats']} rounds in random order (seed "
             f"{options['seed']}), page cache warm, 2 threads or processes each. Spread is (max − min) / median over the rounds; "
-            f"ratios are medians of the ratios within a round. Paceline's time is that of its whole process; of the peers only the "
-            f"work is timed, without interpreter, imports, session and warming up. See README.md for what each configuration does.",
+            f"ratios are medians of the ratios within a round. The time of `paceline prepare` is that of its whole process; of the peers only "
+            f"the work is timed, without interpreter, imports, session and warming up. See README.md for what each configuration does.",
         ]
     lines += heading("Machine", markdown) + tables.bullets(tables.machine(result["machine"]), markdown)
     for name in TITLES:
