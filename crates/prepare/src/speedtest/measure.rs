@@ -21,6 +21,8 @@ pub struct Measurer {
     kept: HashMap<(PathBuf, Variant), Arc<Kept>>,
     /// For each source and number of partitions the largest data set that is in the page cache.
     warm: HashMap<(PathBuf, usize), usize>,
+    /// How many of a source's files are known to be on the disk.
+    synced: HashMap<PathBuf, usize>,
 }
 
 /// Measures a list of cells and hands each measurement over as soon as it is there; ends early when `enough` says so. This
@@ -54,6 +56,7 @@ impl Measurer {
             sources: HashMap::new(),
             kept: HashMap::new(),
             warm: HashMap::new(),
+            synced: HashMap::new(),
         }
     }
 
@@ -106,7 +109,9 @@ impl Measurer {
                         cell.path.display()
                     ))
                 };
-                page_cache::drop_pages(files).map_err(failed)?;
+                let synced = self.synced.entry(cell.path.clone()).or_default();
+                page_cache::drop_pages(files, *synced).map_err(failed)?;
+                *synced = files.len().max(*synced);
                 self.warm.retain(|(path, _), _| *path != cell.path);
                 Some(page_cache::resident(&files[..files.len().min(cell.images())]).map_err(failed)?)
             }

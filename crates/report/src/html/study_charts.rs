@@ -6,7 +6,7 @@ use crate::format;
 use crate::study::{Effect, Parameter, Series, relative_to_cell};
 
 /// Series that differ by more than this are drawn by powers of ten: on a linear axis the slow one would be a flat line.
-const LOG_FROM: f64 = 6.0;
+const LOG_FROM: f64 = 3.0;
 /// Points of a drawn fit.
 const STEPS: usize = 60;
 

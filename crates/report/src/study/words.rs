@@ -16,6 +16,8 @@ const SATURATED: f64 = 0.95;
 const QUIET: f64 = 0.05;
 /// Noise from this on is a warning.
 const NOISY: f64 = 0.15;
+/// An interval that ends below this leaves no room for a gain worth having.
+const NOTHING: f64 = 1.15;
 /// A parabola must explain so much more of the variance than a line before the response is called curved.
 const CURVED: f64 = 0.05;
 
@@ -272,28 +274,26 @@ pub fn variants(series: &Series) -> Option<Verdict> {
     let partitioning = over(Variant::Partitioning, Variant::Neither);
     let both = over(Variant::Both, Variant::Neither);
     let added = over(Variant::Both, Variant::Partitioning);
-    let gain = |ratio: &Option<Ratio>| ratio.as_ref().map(|r| if r.clear() { r.value } else { 1.0 });
-    let nothing = |g: f64| (1.0 / 1.02..=1.02).contains(&g);
-    let tell = |g: f64| match g {
-        g if nothing(g) => "gains nothing".to_string(),
-        g if g > 1.0 => format!("makes it {} as fast", times(g)),
-        g => format!("makes it {} slower", times(1.0 / g)),
+    // "Nothing" is a statement too: it needs a narrow interval.
+    let nothing = |r: &Ratio| !r.clear() && r.high < NOTHING;
+    let tell = |r: &Ratio| match r.value {
+        _ if nothing(r) => "gains nothing".to_string(),
+        _ if !r.clear() => "shows no gain beyond the noise".to_string(),
+        value if value > 1.0 => format!("makes it {} as fast", times(value)),
+        value => format!("makes it {} slower", times(1.0 / value)),
     };
     let mut parts = Vec::new();
-    if let Some(g) = gain(&partitioning) {
-        parts.push(format!("partitioning alone {}", tell(g)));
+    if let Some(ratio) = &partitioning {
+        parts.push(format!("partitioning alone {}", tell(ratio)));
     }
-    if let Some(g) = gain(&caching) {
+    if let Some(ratio) = &caching {
         // The finding of one of the field reports, which is worth its own words.
-        let only = nothing(g) && gain(&added).is_some_and(|g| g > 1.02);
-        parts.push(if only {
-            "caching alone gains nothing without partitioning".into()
-        } else {
-            format!("caching alone {}", tell(g))
-        });
+        let only = nothing(ratio) && added.is_some_and(|r| r.low > 1.0);
+        let alone = if only { "gains nothing without partitioning".into() } else { tell(ratio) };
+        parts.push(format!("caching alone {alone}"));
     }
-    if let Some(g) = gain(&both) {
-        parts.push(format!("both {}", tell(g)));
+    if let Some(ratio) = &both {
+        parts.push(format!("both {}", tell(ratio)));
     }
     if parts.is_empty() {
         return None;
