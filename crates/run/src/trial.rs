@@ -109,7 +109,7 @@ fn median(values: &mut [f64]) -> f64 {
 /// decoding costs is added in figures.
 enum Tried<'a> {
     Memory(&'a dyn Samples),
-    Decoded { preview: Preview, decoding: f64 },
+    Decoded { preview: Box<Preview>, decoding: f64 },
 }
 
 impl<'a> Tried<'a> {
@@ -121,7 +121,7 @@ impl<'a> Tried<'a> {
         let largest = candidates.iter().map(|c| c.batch.samples()).max().unwrap_or(1);
         let order = Order::new(source.len(), config.train.seed);
         let indices = (0..source.len().min(2 * largest)).map(|position| order.at(0, position));
-        let preview = Preview::new(&**source, indices)?;
+        let preview = Box::new(Preview::new(&**source, indices)?);
         let seconds: f64 = preview.effort.busy.iter().map(|time| time.as_secs_f64()).sum();
         // With a cache only the first epoch decodes, which is not what a layout is chosen for.
         let kept = config.data.cache != CacheName::None && config.train.epochs > 1;
@@ -132,7 +132,7 @@ impl<'a> Tried<'a> {
     fn samples(&self) -> &dyn Samples {
         match self {
             Self::Memory(samples) => *samples,
-            Self::Decoded { preview, .. } => preview,
+            Self::Decoded { preview, .. } => &**preview,
         }
     }
 
