@@ -21,24 +21,24 @@ pub(crate) fn section(runs: &[&RunData]) -> String {
         for word in words {
             write!(
                 out,
-                "<div class=\"card finding\"><span class=\"key r{}\"></span><b>{}</b> {}</div>",
+                "<div class=\"card finding\"><span class=\"key r{}\"></span><b>{}</b><p>{}</p></div>",
                 number % COLOURS,
                 Esc(&summary.name),
-                Esc(word)
+                Esc(super::words::capital(&word))
             )
             .unwrap();
         }
     }
     out.push_str("</div><div class=\"charts\">");
     out.push_str(&throughput(&pairs).svg());
-    out.push_str("</div>");
     out.push_str(&stages(&pairs));
+    out.push_str("</div>");
     out
 }
 
 fn table(pairs: &[(&RunData, &Summary)]) -> String {
     let mut out = String::from(
-        "<div class=\"card scroll\"><table><thead><tr><th>run</th><th>source</th><th>engine</th><th class=\"n\">images</th>\
+        "<div class=\"card scroll prepared\"><table><thead><tr><th>run</th><th>source</th><th>engine</th><th class=\"n\">images</th>\
          <th class=\"n\">left out</th><th class=\"n\">time</th><th class=\"n\">images/s</th><th class=\"n\">MB/s read</th>\
          <th class=\"n\">peak memory</th><th>status</th></tr></thead><tbody>",
     );
@@ -108,7 +108,7 @@ fn throughput(pairs: &[(&RunData, &Summary)]) -> Chart {
 /// A bar for every stage: busy, waiting for input, waiting for room.
 fn stages(pairs: &[(&RunData, &Summary)]) -> String {
     let mut out = String::from(
-        "<div class=\"card\"><ul class=\"legend parts\"><li><span class=\"key p-compute\"></span>busy</li>\
+        "<div class=\"card\"><h4>What the stages did</h4><ul class=\"legend parts\"><li><span class=\"key p-compute\"></span>busy</li>\
          <li><span class=\"key p-input\"></span>waits for input</li><li><span class=\"key p-wait\"></span>waits for room</li></ul><div class=\"bars\">",
     );
     let mut any = false;

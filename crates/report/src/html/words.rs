@@ -117,7 +117,7 @@ pub(crate) fn push_verdict(out: &mut String, verdict: &Verdict) {
 }
 
 /// As a sentence.
-fn capital(text: &str) -> String {
+pub(crate) fn capital(text: &str) -> String {
     let mut chars = text.chars();
     let text: String = chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect());
     // A line must not begin with a percent sign.
