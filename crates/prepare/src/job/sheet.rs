@@ -114,7 +114,7 @@ impl Sheet {
             shards,
         };
         let text = serde_json::to_vec_pretty(&sheet).map_err(|e| Error::internal(e.to_string()))?;
-        super::site::replace(&folder.join(SHEET), &text)?;
+        paceline_record::atomic::write(&folder.join(SHEET), &text)?;
         Ok(sheet)
     }
 

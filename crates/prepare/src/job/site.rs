@@ -14,6 +14,7 @@
 use super::sheet::Sheet;
 use paceline_base::{Error, Result};
 use paceline_data::shards::{INDEX, Index, Shard};
+use paceline_record::atomic;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{Read, Seek, Write};
@@ -145,24 +146,11 @@ pub fn finished(work: &Path, file: &str) -> Option<Done> {
 /// Notes that a shard is finished.
 pub fn note(work: &Path, done: &Done) -> Result<()> {
     let text = serde_json::to_vec(done).map_err(|e| Error::internal(e.to_string()))?;
-    replace(&note_path(work, &done.shard.file), &text)
+    atomic::write(&note_path(work, &done.shard.file), &text)
 }
 
 fn note_path(work: &Path, file: &str) -> PathBuf {
     work.join("done").join(format!("{file}.json"))
-}
-
-/// Replaces a small file as a whole: temporary name, sync, rename, sync of the folder.
-pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
-    let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
-    let written = File::create(&temporary).and_then(|mut file| {
-        file.write_all(bytes)?;
-        file.sync_all()
-    });
-    written.and_then(|()| publish(&temporary, path)).map_err(|e| {
-        let _ = fs::remove_file(&temporary);
-        Error::io("write", path, &e)
-    })
 }
 
 /// Gives a synced file its real name, so that the name survives a power cut.
