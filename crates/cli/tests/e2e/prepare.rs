@@ -248,7 +248,11 @@ fn two_at_once_into_one_folder() {
         assert!(first.try_wait().unwrap().is_none(), "it ended too early for this test");
         std::thread::sleep(Duration::from_millis(1));
     }
+    // Held still, so that it cannot end before the second has begun.
+    let signal = |name: &str| assert!(s.program("kill").args([name, &first.id().to_string()]).status().unwrap().success());
+    signal("-STOP");
     let second = s.command(line).output().unwrap();
+    signal("-CONT");
     assert!(first.wait().unwrap().success());
     let words = String::from_utf8_lossy(&second.stderr).into_owned();
     assert_eq!(second.status.code(), Some(2), "{words}");
