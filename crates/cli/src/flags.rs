@@ -240,6 +240,9 @@ pub struct Prepare {
     pub readers: Option<usize>,
     #[command(flatten)]
     pub engine: EngineFlags,
+    /// Partitions of the Spark job: a number, or auto (3 for each core)
+    #[arg(long, value_name = "N")]
+    pub partitions: Option<String>,
     /// Where the run is recorded; it must not exist yet (default: runs/prepare-N)
     #[arg(long, value_name = "DIR")]
     pub run_dir: Option<PathBuf>,
@@ -260,9 +263,6 @@ pub struct EngineFlags {
     /// Spark's master: spark://HOST:PORT, yarn, k8s://…, local[N]
     #[arg(long, value_name = "URL")]
     pub master: Option<String>,
-    /// Partitions of the Spark job: a number, or auto (3 for each core)
-    #[arg(long, value_name = "N")]
-    pub partitions: Option<String>,
     /// A setting of Spark; may be given again
     #[arg(long = "conf", value_name = "KEY=VALUE")]
     pub conf: Vec<String>,
@@ -326,6 +326,8 @@ pub struct Speedtest {
     /// Fewer values and repetitions: some seconds
     #[arg(long)]
     pub quick: bool,
+    #[command(flatten)]
+    pub engine: EngineFlags,
     /// Partitions of the partitioning variants: a number, or auto (3 for each core)
     #[arg(long, default_value = "auto", value_name = "N")]
     pub partitions: String,

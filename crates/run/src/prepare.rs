@@ -6,7 +6,7 @@ use paceline_prepare::spark::{self, Cluster, Event, Request};
 use paceline_record::{ProgressRecord, ProgressWriter, RunDir, Status, Summary, Work, machine};
 use serde::Serialize;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// What runs the stages.
@@ -145,7 +145,7 @@ pub fn prepare(options: &PrepareOptions, watcher: &dyn PrepareWatcher, stop: &At
     let (prepared, live, notes) = match result {
         Ok(done) => done,
         Err(e) => {
-            let stopped = stop.load(std::sync::atomic::Ordering::Relaxed);
+            let stopped = stop.load(Ordering::Relaxed);
             summary.status = if stopped { Status::Stopped } else { Status::Failed { why: e.message().to_string() } };
             dir.write_summary(&summary)?;
             return Err(e);
@@ -292,7 +292,7 @@ fn on_spark(
         let images = shards.iter().filter(|(note, _)| note.exists()).map(|(_, images)| images).sum();
         watch(&Live { images, total, seconds: begin.elapsed().as_secs_f64(), ..Live::default() });
     };
-    let answers = spark::submit(cluster, &request, log, &mut events, stop)?;
+    let answers = spark::submit(cluster, &request, log, &mut events, &|| stop.load(Ordering::Relaxed))?;
     let mut live = Live { images: total, total, seconds: begin.elapsed().as_secs_f64(), ..Live::default() };
     for line in answers.iter().flat_map(|a| &a.lines) {
         let Ok(part) = serde_json::from_str::<ShardsLine>(line) else { continue };

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use paceline_base::{Error, Result};
+use paceline_prepare::spark::{self, Cluster, Event, Request};
 use paceline_prepare::speedtest::{Design, Designed, Source, Wanted, can_drop, measure_cells, recognise};
 use paceline_record::{
     Cell, Machine, Measurement, MeasurementWriter, PageCache, RunDir, Status, Summary, Work, atomic, machine,
@@ -65,6 +66,62 @@ impl Engine for Local {
         take: &mut dyn FnMut(Measurement) -> Result<()>,
     ) -> Result<()> {
         measure_cells(cells.iter().cloned(), self.name(), enough, take)
+    }
+}
+
+/// Measures in the tasks of a Spark job, one thread each. What the variants call partitioning is here the number of the
+/// job's partitions; what they cache is kept by the process of a partition.
+pub struct OnSpark<'a> {
+    /// Where.
+    pub cluster: Cluster,
+    /// Where what Spark says is kept.
+    pub log: PathBuf,
+    /// Is told what happens.
+    pub note: &'a dyn Fn(&str),
+}
+
+impl Engine for OnSpark<'_> {
+    fn name(&self) -> &str {
+        "spark"
+    }
+
+    fn measure(
+        &mut self,
+        cells: &[Cell],
+        enough: &dyn Fn() -> bool,
+        take: &mut dyn FnMut(Measurement) -> Result<()>,
+    ) -> Result<()> {
+        let program = std::env::current_exe().map_err(|e| Error::failure(format!("cannot find this program: {e}")))?;
+        let (many, one): (Vec<&Cell>, Vec<&Cell>) = cells.iter().partition(|cell| cell.variant().partitioning());
+        for (cells, partitions) in [(many, self.cluster.partitions), (one, Some(1))] {
+            if cells.is_empty() || enough() {
+                continue;
+            }
+            let line = |cell: &&Cell| serde_json::to_string(&Cell { threads: 1, ..(*cell).clone() });
+            let tasks: std::result::Result<Vec<String>, _> = cells.iter().map(line).collect();
+            let request = Request {
+                name: "paceline speedtest".into(),
+                program: program.clone(),
+                arguments: ["speedtest-cells", "--engine", "spark"].map(String::from).into(),
+                tasks: tasks.map_err(|e| Error::user(format!("{e}; rename the data so that its path is UTF-8")))?,
+            };
+            let mut watch = |event: Option<&Event>| match event {
+                Some(Event::Connected { master, version }) => (self.note)(&format!("Spark {version} at {master}")),
+                Some(Event::Started { cores, partitions, tasks, .. }) => {
+                    (self.note)(&format!("{partitions} partition(s) for {cores} cores and {tasks} measurements"));
+                }
+                _ => {}
+            };
+            let cluster = Cluster { partitions, ..self.cluster.clone() };
+            let answers = match spark::submit(&cluster, &request, &self.log, &mut watch, enough) {
+                Err(_) if enough() => return Ok(()), // a job that is stopped has measured nothing
+                answers => answers?,
+            };
+            for text in answers.iter().flat_map(|answer| &answer.lines) {
+                take(serde_json::from_str(text).map_err(|e| Error::internal(format!("a measurement: {e}")))?)?;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -83,33 +83,34 @@ fn options(flags: &Prepare) -> Result<PrepareOptions> {
         },
         threads: at_least_one("--threads", flags.threads)?,
         readers: at_least_one("--readers", flags.readers)?,
-        engine: engine(&flags.engine)?,
+        engine: prepare_engine(flags)?,
         run_dir: flags.run_dir.clone(),
         runs: "runs".into(),
     })
 }
 
+fn prepare_engine(flags: &Prepare) -> Result<DataEngine> {
+    let engine = engine(&flags.engine, flags.partitions.as_deref())?;
+    if engine == DataEngine::Local && flags.partitions.is_some() {
+        return Err(Error::user("--partitions is for --engine spark; add that, or leave --partitions out"));
+    }
+    Ok(engine)
+}
+
 /// What the engine's flags mean.
-pub fn engine(flags: &EngineFlags) -> Result<DataEngine> {
+pub fn engine(flags: &EngineFlags, partitions: Option<&str>) -> Result<DataEngine> {
     match flags.engine.as_str() {
-        "local" => {
-            let meant = [
-                ("--master", flags.master.is_some()),
-                ("--partitions", flags.partitions.is_some()),
-                ("--conf", !flags.conf.is_empty()),
-            ];
-            match meant.iter().find(|(_, given)| *given) {
-                Some((flag, _)) => {
-                    Err(Error::user(format!("{flag} is for --engine spark; add that, or leave {flag} out")))
-                }
-                None => Ok(DataEngine::Local),
+        "local" => match [("--master", flags.master.is_some()), ("--conf", !flags.conf.is_empty())] {
+            [(flag, true), _] | [_, (flag, true)] => {
+                Err(Error::user(format!("{flag} is for --engine spark; add that, or leave {flag} out")))
             }
-        }
+            _ => Ok(DataEngine::Local),
+        },
         "spark" => {
             let master = flags.master.clone().ok_or_else(|| {
                 Error::user("--engine spark needs --master, such as spark://head:7077, yarn or local[2]")
             })?;
-            let partitions = match flags.partitions.as_deref() {
+            let partitions = match partitions {
                 None | Some("auto") => None,
                 Some(text) => Some(text.parse().ok().filter(|&n| n > 0).ok_or_else(|| {
                     Error::user(format!("--partitions {text}: give a number of at least 1, or auto"))

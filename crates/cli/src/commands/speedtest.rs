@@ -7,7 +7,8 @@ use paceline::prepare::speedtest::{Design, measure_cells};
 use paceline::record::{Cell, Measurement, PageCache, Study, Variant, read_study};
 use paceline::report::study;
 use paceline::{Error, Result, report, text};
-use paceline_run::speedtest::{Local, Speedtest as Order, StudyStarted, StudyWatcher, speedtest};
+use paceline_run::DataEngine;
+use paceline_run::speedtest::{Local, OnSpark, Speedtest as Order, StudyStarted, StudyWatcher, speedtest};
 use std::io::{BufRead, BufReader, IsTerminal};
 use std::sync::Mutex;
 use std::time::Instant;
@@ -17,7 +18,19 @@ pub fn run(flags: &Speedtest) -> Result<()> {
     let order = order(flags)?;
     let stop = super::stop_on_signal("stopping after this measurement; what was measured is kept");
     let screen = StudyScreen::new(flags.quiet || flags.json);
-    let finished = speedtest(&order, &mut Local, &screen, &stop)?;
+    let finished = match super::prepare::engine(&flags.engine, Some(&flags.partitions))? {
+        DataEngine::Local => speedtest(&order, &mut Local, &screen, &stop)?,
+        DataEngine::Spark(cluster) => {
+            paceline::prepare::spark::spark_submit()?; // before anything is made
+            let note = |text: &str| screen.note(text);
+            let log = std::env::temp_dir().join(format!("paceline-spark-{}.log", std::process::id()));
+            let mut engine = OnSpark { cluster, log: log.clone(), note: &note };
+            let finished = speedtest(&order, &mut engine, &screen, &stop)?;
+            let _ = std::fs::copy(&log, finished.dir.join("spark.log"));
+            let _ = std::fs::remove_file(&log);
+            finished
+        }
+    };
     let studies = [read_study(&finished.dir)?];
     let page = flags.html.clone().unwrap_or_else(|| finished.dir.join("speedtest.html"));
     report::write_study_html(&page, &studies)?;
@@ -185,6 +198,12 @@ impl StudyScreen {
         let view =
             View { bar: ProgressBar::hidden(), planned: 0, images: 0, total: 0, begin: Instant::now(), last_line: 0.0 };
         Self { quiet, terminal: std::io::stderr().is_terminal(), view: Mutex::new(view) }
+    }
+
+    fn note(&self, note: &str) {
+        if !self.quiet {
+            self.view().bar.suspend(|| say!("  {note}"));
+        }
     }
 
     fn view(&self) -> std::sync::MutexGuard<'_, View> {

@@ -249,7 +249,8 @@ fn two_at_once_into_one_folder() {
         std::thread::sleep(Duration::from_millis(1));
     }
     // Held still, so that it cannot end before the second has begun.
-    let signal = |name: &str| assert!(s.program("kill").args([name, &first.id().to_string()]).status().unwrap().success());
+    let signal =
+        |name: &str| assert!(s.program("kill").args([name, &first.id().to_string()]).status().unwrap().success());
     signal("-STOP");
     let second = s.command(line).output().unwrap();
     signal("-CONT");

@@ -16,7 +16,6 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -106,7 +105,7 @@ pub fn submit(
     request: &Request,
     log: &Path,
     watch: &mut dyn FnMut(Option<&Event>),
-    stop: &AtomicBool,
+    stop: &dyn Fn() -> bool,
 ) -> Result<Vec<Answer>> {
     let submit = spark_submit()?;
     let folder = std::env::temp_dir().join(format!("paceline-spark-{}", std::process::id()));
@@ -122,7 +121,7 @@ fn submit_from(
     request: &Request,
     log: &Path,
     watch: &mut dyn FnMut(Option<&Event>),
-    stop: &AtomicBool,
+    stop: &dyn Fn() -> bool,
 ) -> Result<Vec<Answer>> {
     std::fs::create_dir_all(folder).map_err(|e| Error::io("create", folder, &e))?;
     let (driver, file) = (folder.join("paceline_driver.py"), folder.join("request.json"));
@@ -166,7 +165,7 @@ fn submit_from(
             Err(mpsc::RecvTimeoutError::Timeout) => watch(None),
             Err(mpsc::RecvTimeoutError::Disconnected) => break,
         }
-        if stop.load(Ordering::Relaxed) {
+        if stop() {
             let _ = child.kill();
             let _ = child.wait();
             return Err(Error::failure("stopped; what is finished is kept: run the same command again"));
