@@ -24,7 +24,8 @@ CONFIGURATIONS = {
         **{f"tf.data/{mode}": {"framework": "tensorflow", "mode": mode}
            for mode in ("ordered-python", "python", "graph", "graph-pool2")},
         "pillow/draft": {"framework": "pillow", "mode": "draft"},
-        "pyspark/pillow": {"framework": "pyspark", "mode": "pillow"},
+        "pyspark/session": {"framework": "pyspark", "mode": "session"},
+        "pyspark/application": {"framework": "pyspark", "mode": "application"},
     },
     "feed": {
         "paceline/feed": {},
@@ -51,7 +52,8 @@ UNITS = {"prepare": ("images/s", 1), "feed": ("images/s", 1), "records": ("MB/s"
 REQUIRED = [
     Required("prepare", "tf.data", ("tf.data/",), 2.0),
     Required("prepare", "a pool of Pillow workers in draft mode", ("pillow/",), 2.0),
-    Required("prepare", "PySpark local[2] calling Pillow", ("pyspark/",), 5.0),
+    Required("prepare", "PySpark local[2] calling Pillow, a program as Paceline's is", ("pyspark/application",), 5.0),
+    Required("prepare", "PySpark local[2] calling Pillow, session started before the clock", ("pyspark/session",), 5.0),
     Required("feed", "tf.data's best", ("tf.data/",), 1.5),
     Required("records", "TFRecordDataset", ("tf.data/",), 3.0),
     Required("records", "copying the same bytes out of the page cache", ("page-cache/",), 0.7),

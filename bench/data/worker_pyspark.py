@@ -1,9 +1,14 @@
 """PySpark's worker: local[N], an RDD of paths, one partition a shard, Pillow in the Python workers.
 
-The session is started and a job has run before the clock, so that the Python workers are there.
+Mode `session`: the session is started and a job has run before the clock, so that the Python workers are there.
+Mode `application`: each run is a program of its own, from the interpreter's start to the session's end, as a person
+who types a command waits for it and as Paceline is measured.
 """
 
+import json
+
 import os
+import subprocess
 import sys
 
 import worker
@@ -25,6 +30,21 @@ def warm(_, items):
 
 
 def build(config):
+    return application(config) if config["mode"] == "application" else session(config)
+
+
+def application(config):
+    """Every request starts this script anew."""
+
+    def run(request):
+        words = json.dumps({"config": {**config, "mode": "session"}, "request": request})
+        done = subprocess.run([sys.executable, __file__, "application", words], stdout=subprocess.PIPE, check=True)
+        return int(done.stdout.split()[-1])
+
+    return "start of the session included", run
+
+
+def session(config):
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = os.pathsep.join([HERE, os.environ.get("PYTHONPATH", "")])
     import records
@@ -60,4 +80,8 @@ if __name__ == "__main__":
     # Spark's Python workers must find these functions by name.
     import worker_pyspark
 
-    worker.serve(worker_pyspark.build)
+    if sys.argv[1:2] == ["application"]:
+        words = json.loads(sys.argv[2])
+        print(worker_pyspark.session(words["config"])[1](words["request"]))
+    else:
+        worker.serve(worker_pyspark.build)
