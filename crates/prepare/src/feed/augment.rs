@@ -97,7 +97,10 @@ impl Augmenter {
         let draws = Draws::new(seed, epoch, sample);
         if augment.crop < 1.0 {
             let (x, y, w, h) = window(augment.crop, width, height, &draws);
-            self.zoom(from, (width, height, channels), (x, y, w, h), to);
+            match channels {
+                1 => self.zoom::<1>(from, (width, height), (x, y, w, h), to),
+                _ => self.zoom::<3>(from, (width, height), (x, y, w, h), to),
+            }
         } else if augment.pad > 0 {
             let shift = |number| draws.up_to(number, 2 * augment.pad) as isize - augment.pad as isize;
             shifted(from, (width, height, channels), (shift(0), shift(1)), to);
@@ -113,28 +116,29 @@ impl Augmenter {
     }
 
     /// Scales a window to the whole image: bilinear, in 8-bit fractions, columns first.
-    fn zoom(
+    fn zoom<const CHANNELS: usize>(
         &mut self,
         from: &[u8],
-        (width, height, channels): (usize, usize, usize),
+        (width, height): (usize, usize),
         (x, y, w, h): (usize, usize, usize, usize),
         to: &mut [u8],
     ) {
-        let stride = width * channels;
+        let stride = width * CHANNELS;
         self.columns.clear();
         self.columns.extend((0..width).map(|out| {
             let (a, b, weight) = taps(out, width, w);
-            ((x + a) * channels, (x + b) * channels, weight)
+            (x + a, x + b, weight)
         }));
         self.upper.resize(stride, 0);
         self.lower.resize(stride, 0);
         let columns = &self.columns;
         let sample_row = |row: usize, out: &mut [u16]| {
-            let line = &from[(y + row) * stride..][..stride];
-            for (out, &(a, b, weight)) in out.chunks_exact_mut(channels).zip(columns) {
-                for (channel, out) in out.iter_mut().enumerate() {
-                    let (left, right) = (u32::from(line[a + channel]), u32::from(line[b + channel]));
-                    *out = (left * (256 - weight) + right * weight) as u16;
+            let (line, _) = from[(y + row) * stride..][..stride].as_chunks::<CHANNELS>();
+            for (out, &(a, b, weight)) in out.as_chunks_mut::<CHANNELS>().0.iter_mut().zip(columns) {
+                let (left, right) = (line[a], line[b]);
+                for channel in 0..CHANNELS {
+                    let (left, right) = (u32::from(left[channel]), u32::from(right[channel]));
+                    out[channel] = (left * (256 - weight) + right * weight) as u16;
                 }
             }
         };
@@ -202,13 +206,7 @@ fn mirror(image: &mut [u8], width: usize, channels: usize) {
     for row in image.chunks_exact_mut(width * channels) {
         match channels {
             1 => row.reverse(),
-            _ => {
-                for (left, right) in (0..width / 2).map(|x| (x * channels, (width - 1 - x) * channels)) {
-                    for channel in 0..channels {
-                        row.swap(left + channel, right + channel);
-                    }
-                }
-            }
+            _ => row.as_chunks_mut::<3>().0.reverse(),
         }
     }
 }
@@ -222,19 +220,15 @@ fn recolour(image: &mut [u8], channels: usize, augment: &Augment, draws: &Draws)
     let factor = |strength: f64, number: usize| 1.0 + strength * draws.sway(number);
     let (bright, contrast) = (factor(augment.brightness, 8), factor(augment.contrast, 9));
     let one = f64::from(1u32 << BITS);
-    let pixels = (image.len() / channels) as f64;
-    if channels != 3 {
-        let mean = image.iter().map(|&v| u64::from(v)).sum::<u64>() as f64 / image.len() as f64;
+    // Only a change of contrast needs the mean: otherwise it is multiplied by nothing.
+    let mean = if augment.contrast == 0.0 { 0.0 } else { mean_luma(image, channels) };
+    let lift = ((1.0 - contrast) * bright * mean * one).round() as i32 + (1 << (BITS - 1));
+    if channels != 3 || (augment.saturation == 0.0 && augment.hue == 0.0) {
         let gain = (bright * contrast * one).round() as i32;
-        let lift = ((1.0 - contrast) * bright * mean * one).round() as i32 + (1 << (BITS - 1));
-        image.iter_mut().for_each(|v| *v = ((i32::from(*v) * gain + lift) >> BITS).clamp(0, 255) as u8);
+        let table: [u8; 256] = std::array::from_fn(|v| ((v as i32 * gain + lift) >> BITS).clamp(0, 255) as u8);
+        image.iter_mut().for_each(|v| *v = table[usize::from(*v)]);
         return;
     }
-    let mut sums = [0u64; 3];
-    for pixel in image.chunks_exact(3) {
-        sums.iter_mut().zip(pixel).for_each(|(sum, &v)| *sum += u64::from(v));
-    }
-    let mean: f64 = (0..3).map(|c| LUMA[c] * sums[c] as f64).sum::<f64>() / pixels;
     let saturation = factor(augment.saturation, 10);
     let turn = turned(augment.hue * draws.sway(11));
     // Saturation, then hue, then brightness and contrast: all linear but for the mean that contrast keeps.
@@ -249,13 +243,41 @@ fn recolour(image: &mut [u8], channels: usize, augment: &Augment, draws: &Draws)
             *out = (value * bright * contrast * one).round() as i32;
         }
     }
-    let lift = ((1.0 - contrast) * bright * mean * one).round() as i32 + (1 << (BITS - 1));
-    for pixel in image.chunks_exact_mut(3) {
-        let [r, g, b] = [i32::from(pixel[0]), i32::from(pixel[1]), i32::from(pixel[2])];
-        for (out, m) in pixel.iter_mut().zip(&matrix) {
-            *out = ((m[0] * r + m[1] * g + m[2] * b + lift) >> BITS).clamp(0, 255) as u8;
+    // By blocks of planes: the sums of products then are vector operations.
+    let (pixels, _) = image.as_chunks_mut::<3>();
+    for block in pixels.chunks_mut(BLOCK) {
+        let mut planes = [[0i32; BLOCK]; 3];
+        for (at, pixel) in block.iter().enumerate() {
+            for channel in 0..3 {
+                planes[channel][at] = i32::from(pixel[channel]);
+            }
+        }
+        for (channel, m) in matrix.iter().enumerate() {
+            let mut out = [0u8; BLOCK];
+            for (at, out) in out.iter_mut().enumerate() {
+                let sum = m[0] * planes[0][at] + m[1] * planes[1][at] + m[2] * planes[2][at] + lift;
+                *out = (sum >> BITS).clamp(0, 255) as u8;
+            }
+            block.iter_mut().zip(&out).for_each(|(pixel, &value)| pixel[channel] = value);
         }
     }
+}
+
+/// Pixels that are recoloured at once.
+const BLOCK: usize = 64;
+
+fn mean_luma(image: &[u8], channels: usize) -> f64 {
+    if channels != 3 {
+        return image.iter().map(|&v| u64::from(v)).sum::<u64>() as f64 / image.len() as f64;
+    }
+    let mut sums = [0u64; 3];
+    let (pixels, _) = image.as_chunks::<3>();
+    for block in pixels.chunks(1 << 16) {
+        let mut part = [0u32; 3];
+        block.iter().for_each(|pixel| (0..3).for_each(|c| part[c] += u32::from(pixel[c])));
+        (0..3).for_each(|c| sums[c] += u64::from(part[c]));
+    }
+    (0..3).map(|c| LUMA[c] * sums[c] as f64).sum::<f64>() / pixels.len() as f64
 }
 
 /// The turn of (r, g, b) by a part of the circle around the grey axis.

@@ -62,10 +62,10 @@ fn windows_lie_inside_and_have_the_wanted_area() {
 fn zooming_the_whole_is_the_identity_and_flat_stays_flat() {
     let from = image(7, 5, 3);
     let mut to = vec![0; from.len()];
-    Augmenter::default().zoom(&from, (7, 5, 3), (0, 0, 7, 5), &mut to);
+    Augmenter::default().zoom::<3>(&from, (7, 5), (0, 0, 7, 5), &mut to);
     assert_eq!(to, from);
     let flat = vec![200; from.len()];
-    Augmenter::default().zoom(&flat, (7, 5, 3), (2, 1, 3, 2), &mut to);
+    Augmenter::default().zoom::<3>(&flat, (7, 5), (2, 1, 3, 2), &mut to);
     assert_eq!(to, flat);
 }
 
@@ -76,7 +76,7 @@ fn zooming_is_bilinear() {
     let from = image(width, height, channels);
     let mut to = vec![0; from.len()];
     let (x, y, w, h) = (3, 2, 9, 7);
-    Augmenter::default().zoom(&from, (width, height, channels), (x, y, w, h), &mut to);
+    Augmenter::default().zoom::<3>(&from, (width, height), (x, y, w, h), &mut to);
     let at = |px: usize, py: usize, c: usize| f64::from(from[((y + py) * width + x + px) * channels + c]);
     for oy in 0..height {
         for ox in 0..width {
