@@ -50,9 +50,10 @@ schema! {
         verify: bool = true, Limit::None;
     }
 
-    /// What is done to training images, anew in every epoch. It depends on train.seed, the epoch and the sample alone.
+    /// What is done to training images, anew in every epoch.
     [augment] AugmentKeys {
-        /// Mirror every other image, left to right.
+        /// Mirror half of the images, left to right. Which ones depends on train.seed, the epoch and the sample alone,
+        /// as everything in this section does.
         flip: bool = false, Limit::None;
         /// Cut out a random part of at least this share of the area and scale it back to full size; 1 for no cut.
         crop: f64 = 1.0, Limit::UpTo(0.0, 1.0);

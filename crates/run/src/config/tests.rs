@@ -242,6 +242,13 @@ fn values_for(key: &Key) -> Vec<&'static str> {
         "# no comment",
         "\"two\\nlines\"",
         "a.toml",
+        "own",
+        "pad",
+        "stretch",
+        "memory",
+        "disk",
+        "96",
+        "128x96",
         "",
     ];
     let fits = |value: &&str| Config::default().set(key.path, value).is_ok();
