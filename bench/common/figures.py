@@ -55,3 +55,19 @@ def check(configurations, required):
     if not ours or not theirs:
         return None, theirs
     return ratio(configurations[theirs]["samples"], configurations[ours]["samples"]), theirs
+
+
+def checks(rows, requirements):
+    """[(met: True, False or None when there is no figure, text)] of the requirements whose row was measured."""
+    found = []
+    for required in requirements:
+        entry = rows.get(required.row)
+        if entry is None:
+            continue
+        reached, against = check(entry, required)
+        name = f"{required.row}: {required.factor:g}× {required.what}"
+        if reached is None:
+            found.append((None, f"{name}: no figure"))
+        else:
+            found.append((reached >= required.factor, f"{name}: {reached:.2f}× ({against})"))
+    return found

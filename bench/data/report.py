@@ -85,17 +85,7 @@ def quality_cells(what, found, against):
 
 def checks(result):
     """[(met: True, False or None when there is no figure, text)] of all requirements."""
-    found = []
-    for required in REQUIRED:
-        entry = result["rows"].get(required.row)
-        if entry is None:
-            continue
-        reached, against = figures.check(entry, required)
-        name = f"{required.row}: {required.factor:g}× {required.what}"
-        if reached is None:
-            found.append((None, f"{name}: no figure"))
-        else:
-            found.append((reached >= required.factor, f"{name}: {reached:.2f}× ({against})"))
+    found = figures.checks(result["rows"], REQUIRED)
     entry = result["rows"].get("quality")
     if entry is not None:
         for key, what in (("", "all photos"), ("_scaled", "photos decoded to a smaller scale")):

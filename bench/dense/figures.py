@@ -1,6 +1,6 @@
 """The figures of the dense rows: what common/figures.py gives, and the bound."""
 
-from common.figures import check, fastest, present, ratio, summary  # noqa: F401
+from common.figures import check, checks, fastest, present, ratio, summary  # noqa: F401
 
 
 def bound(row, machine, threads):

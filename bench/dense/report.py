@@ -96,17 +96,7 @@ def scaling(entry, markdown):
 
 def checks(result):
     """[(met: True, False or None when there is no figure, text)] of all requirements."""
-    found = []
-    for required in REQUIRED:
-        entry = result["rows"].get(required.row)
-        if entry is None:
-            continue
-        reached, against = figures.check(entry, required)
-        name = f"{required.row}: {required.factor:g}× {required.what}"
-        if reached is None:
-            found.append((None, f"{name}: no figure"))
-        else:
-            found.append((reached >= required.factor, f"{name}: {reached:.2f}× ({against})"))
+    found = figures.checks(result["rows"], REQUIRED)
     entry = result["rows"].get("scaling")
     if entry:
         base = entry.get(SUBJECTS[0], {"samples": []})["samples"]

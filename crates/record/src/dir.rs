@@ -44,6 +44,11 @@ impl RunDir {
         Ok(Self { path })
     }
 
+    /// `runs/prepare-3`: the first number of a stem that is free in a folder.
+    pub fn free_name(folder: &Path, stem: &str) -> PathBuf {
+        (1..).map(|n| folder.join(format!("{stem}-{n}"))).find(|path| !path.exists()).unwrap_or_default()
+    }
+
     /// Opens a run directory that was made before.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self> {
         let dir = Self { path: path.into() };

@@ -106,7 +106,7 @@ pub fn prepare(options: &PrepareOptions, watcher: &dyn PrepareWatcher, stop: &At
         readers: options.readers.unwrap_or(2),
         workers: options.threads.unwrap_or(if options.engine == DataEngine::Local { cores } else { 1 }),
     };
-    let path = options.run_dir.clone().unwrap_or_else(|| free_name(&options.runs, "prepare"));
+    let path = options.run_dir.clone().unwrap_or_else(|| RunDir::free_name(&options.runs, "prepare"));
     let dir = RunDir::create(path)?;
     dir.write_run_toml(&RunToml {
         version: env!("CARGO_PKG_VERSION"),
@@ -370,9 +370,4 @@ impl Recorder {
             stages: live.stages.clone(),
         })
     }
-}
-
-/// `runs/prepare-3`: the first number that is free.
-fn free_name(runs: &std::path::Path, stem: &str) -> PathBuf {
-    (1..).map(|n| runs.join(format!("{stem}-{n}"))).find(|p| !p.exists()).unwrap_or_default()
 }

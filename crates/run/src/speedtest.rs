@@ -183,7 +183,8 @@ pub fn speedtest(
         let why = designed.warnings.join("; ");
         return Err(Error::user(format!("there is nothing to measure: {why}")));
     }
-    let dir = RunDir::create(order.run_dir.clone().unwrap_or_else(|| free_name(Path::new("runs"))))?;
+    let dir =
+        RunDir::create(order.run_dir.clone().unwrap_or_else(|| RunDir::free_name(Path::new("runs"), "speedtest")))?;
     let names: Vec<String> = sources.iter().map(|source| source.name.clone()).collect();
     dir.write_run_toml(&RunToml {
         version: env!("CARGO_PKG_VERSION"),
@@ -313,9 +314,4 @@ fn settle(summary: &mut Summary, designed: &Designed, all: &[Measurement], limit
             ));
         }
     }
-}
-
-/// `runs/speedtest-3`: the first number that is free.
-fn free_name(folder: &Path) -> PathBuf {
-    (1..).map(|n| folder.join(format!("speedtest-{n}"))).find(|path| !path.exists()).unwrap_or_default()
 }

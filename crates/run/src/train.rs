@@ -167,7 +167,7 @@ fn free_name(resolved: &Resolved) -> PathBuf {
     let word = |s: &str| s.chars().map(|c| if c.is_alphanumeric() || c == '-' { c } else { '-' }).collect::<String>();
     let data = config.data.name.rsplit('/').find(|p| !p.is_empty()).unwrap_or("data");
     let stem = format!("{}-{}", word(&resolved.graph.name), word(data));
-    (1..).map(|n| config.run.dir.join(format!("{stem}-{n}"))).find(|p| !p.exists()).unwrap_or_default()
+    RunDir::free_name(&config.run.dir, &stem)
 }
 
 fn first_summary(

@@ -110,6 +110,11 @@ fn subtitle(summaries: &[Summary]) -> String {
     if let [only] = summaries {
         parts.extend([only.model.clone(), only.data.clone(), only.strategy.clone()]);
     }
+    when_and_where(parts, &summaries.iter().collect::<Vec<_>>())
+}
+
+/// Joins the parts of a subtitle, with the newest date and the machine that all share.
+fn when_and_where(mut parts: Vec<String>, summaries: &[&Summary]) -> String {
     if let Some(started) = summaries.iter().map(|s| s.started).filter(|&t| t > 0).max() {
         parts.push(format::date(started));
     }

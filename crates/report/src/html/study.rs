@@ -8,7 +8,7 @@ use paceline_record::{PageCache, Status, Study, atomic};
 
 use super::chart::COLOURS;
 use super::escape::Esc;
-use super::words::{push_list, push_verdict};
+use super::words::{end_card, push_list, push_verdict};
 use super::{SCRIPT, head, section, study_charts};
 use crate::format;
 use crate::study::{Parameter, Series, against_neither, figure, peak, series, words};
@@ -55,16 +55,7 @@ fn subtitle(studies: &[Study]) -> String {
     if let [only] = &summaries[..] {
         parts.extend([only.data.clone(), only.strategy.clone()]);
     }
-    if let Some(started) = summaries.iter().map(|s| s.started).filter(|&t| t > 0).max() {
-        parts.push(format::date(started));
-    }
-    if let Some(first) = summaries.first()
-        && summaries.iter().all(|s| s.machine == first.machine)
-    {
-        parts.push(first.machine.cpu.clone());
-    }
-    parts.retain(|part| !part.is_empty());
-    parts.join(" · ")
+    super::when_and_where(parts, &summaries)
 }
 
 fn tiles(studies: &[Study], series: &[Series]) -> String {
@@ -293,18 +284,6 @@ fn about(study: &Study, open: bool) -> String {
     if let Status::Failed { why } = &summary.status {
         push_list(&mut out, "Failed", std::slice::from_ref(why));
     }
-    push_list(&mut out, "Decisions", &summary.reasons);
-    push_list(&mut out, "Warnings", &summary.warnings);
-    push_list(&mut out, "Notes", &study.notes);
-    if !study.config.is_empty() {
-        let config = toml::to_string_pretty(&study.config).unwrap_or_else(|_| study.config.to_string());
-        write!(
-            out,
-            "<details class=\"config\"><summary>Configuration</summary><pre>{}</pre></details>",
-            Esc(config.trim_end())
-        )
-        .unwrap();
-    }
-    out.push_str("</details>");
+    end_card(&mut out, &summary, &study.notes, &study.config);
     out
 }

@@ -139,11 +139,17 @@ pub(crate) fn run(number: usize, run: &RunData, summary: &Summary, open: bool) -
         }
     }
     out.push_str("</dl>");
-    push_list(&mut out, "Decisions", &summary.reasons);
-    push_list(&mut out, "Warnings", &summary.warnings);
-    push_list(&mut out, "Notes", &run.notes);
-    if !run.config.is_empty() {
-        let config = toml::to_string_pretty(&run.config).unwrap_or_else(|_| run.config.to_string());
+    end_card(&mut out, summary, &run.notes, &run.config);
+    out
+}
+
+/// The end of a run's card: decisions, warnings, notes, configuration.
+pub(crate) fn end_card(out: &mut String, summary: &Summary, notes: &[String], config: &toml::Table) {
+    push_list(out, "Decisions", &summary.reasons);
+    push_list(out, "Warnings", &summary.warnings);
+    push_list(out, "Notes", notes);
+    if !config.is_empty() {
+        let config = toml::to_string_pretty(config).unwrap_or_else(|_| config.to_string());
         write!(
             out,
             "<details class=\"config\"><summary>Configuration</summary><pre>{}</pre></details>",
@@ -152,7 +158,6 @@ pub(crate) fn run(number: usize, run: &RunData, summary: &Summary, open: bool) -
         .unwrap();
     }
     out.push_str("</details>");
-    out
 }
 
 fn facts(run: &RunData, summary: &Summary) -> Vec<(&'static str, String)> {
