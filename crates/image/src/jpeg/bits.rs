@@ -116,7 +116,8 @@ impl Bits {
         self.place = place;
     }
 
-    fn read(&self) -> usize {
+    /// Bits that were read.
+    pub(super) fn read(&self) -> usize {
         self.place.position * 8 - (self.place.count & 63) as usize
     }
 

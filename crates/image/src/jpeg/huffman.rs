@@ -1,15 +1,10 @@
-//! Huffman tables. One lookup gives everything about a symbol: how many bits it takes together with the value that
-//! follows, how many bits that value has, and how far the coefficient lies ahead.
+//! Huffman tables: symbols by themselves, and what sequential scans make of them with the tables of `lookup`.
 
 use super::bits::Cursor;
+use super::lookup::{Pairs, Singles, extend};
 
-/// Bits of the lookup; longer codes (seldom more than one in fifty) are searched for.
+/// Bits of the lookup of single symbols; longer codes (seldom more than one in fifty) are searched for.
 const LOOKUP: u32 = 10;
-
-/// In place of a step: longer than the lookup, or no code at all.
-const SLOW: u32 = 0xC0;
-/// In place of a step: end of block.
-const END: u32 = 0x80;
 
 /// No such code.
 #[derive(Clone, Copy, Debug)]
@@ -33,8 +28,7 @@ impl From<BadCode> for Fault {
 /// A table as the file states it, ready for use.
 #[derive(Clone)]
 pub(super) struct Huffman {
-    /// By the next bits: how many of them are code and value, and the step to its coefficient (see [`entry`]).
-    lookup: Box<[u32; 1 << LOOKUP]>,
+    fast: Fast,
     /// By the next bits: bits of the code, `<< 8` the symbol; 0 for longer codes.
     plain: Box<[u16; 1 << LOOKUP]>,
     /// By length: the first code that is too large, left-aligned to 16 bits, and symbol index minus code.
@@ -43,7 +37,13 @@ pub(super) struct Huffman {
     symbols: [u8; 256],
     /// What it was made of.
     made_of: ([u8; 16], usize),
-    ac: bool,
+}
+
+/// Symbols together with the values that follow them.
+#[derive(Clone)]
+enum Fast {
+    Dc(Singles),
+    Ac(Pairs),
 }
 
 impl std::fmt::Debug for Huffman {
@@ -55,59 +55,59 @@ impl std::fmt::Debug for Huffman {
 impl Huffman {
     /// Whether it is the table of these lengths and symbols.
     pub(super) fn is(&self, ac: bool, lengths: &[u8; 16], symbols: &[u8]) -> bool {
-        self.ac == ac && self.made_of == (*lengths, symbols.len()) && self.symbols[..symbols.len()] == *symbols
+        matches!(self.fast, Fast::Ac(_)) == ac
+            && self.made_of == (*lengths, symbols.len())
+            && self.symbols[..symbols.len()] == *symbols
     }
 
     /// `None` if the lengths ask for more codes than there are.
     pub(super) fn new(ac: bool, lengths: &[u8; 16], symbols: &[u8]) -> Option<Self> {
-        let mut table = Self {
-            lookup: Box::new([SLOW << STEP; 1 << LOOKUP]),
-            plain: Box::new([0; 1 << LOOKUP]),
-            ends: [0; 17],
-            offsets: [0; 17],
-            symbols: [0; 256],
-            made_of: (*lengths, symbols.len()),
-            ac,
-        };
-        table.symbols.get_mut(..symbols.len())?.copy_from_slice(symbols);
+        let mut codes = Vec::with_capacity(symbols.len());
+        let mut plain = Box::new([0; 1 << LOOKUP]);
+        let (mut ends, mut offsets, mut kept) = ([0; 17], [0; 17], [0; 256]);
+        kept.get_mut(..symbols.len())?.copy_from_slice(symbols);
         let (mut code, mut index) = (0u32, 0usize);
         for length in 1..=16u32 {
-            table.offsets[length as usize] = index as i32 - code as i32;
+            offsets[length as usize] = index as i32 - code as i32;
             for _ in 0..lengths[length as usize - 1] {
                 if code >= 1 << length {
                     return None;
                 }
+                let symbol = symbols.get(index).copied();
                 if length <= LOOKUP {
-                    let symbol = *symbols.get(index)?;
                     let start = (code << (LOOKUP - length)) as usize;
                     let end = start + (1 << (LOOKUP - length));
-                    table.lookup[start..end].fill(entry(ac, symbol, length));
-                    table.plain[start..end].fill(u16::from(symbol) << 8 | length as u16);
+                    plain[start..end].fill(u16::from(symbol?) << 8 | length as u16);
+                }
+                if let Some(symbol) = symbol {
+                    codes.push((symbol, code << (16 - length), length));
                 }
                 code += 1;
                 index += 1;
             }
-            table.ends[length as usize] = code << (16 - length);
+            ends[length as usize] = code << (16 - length);
             code <<= 1;
         }
-        Some(table)
+        let fast = if ac { Fast::Ac(Pairs::new(&codes)) } else { Fast::Dc(Singles::new(&codes)) };
+        Some(Self { fast, plain, ends, offsets, symbols: kept, made_of: (*lengths, symbols.len()) })
     }
 
     /// A symbol by itself. Refills.
     #[inline(always)]
     pub(super) fn symbol(&self, bits: &mut Cursor) -> Result<u8, BadCode> {
         bits.refill();
-        let found = self.plain[(bits.next() >> (64 - LOOKUP)) as usize];
-        if found != 0 {
-            bits.skip(u32::from(found & 0xFF));
-            return Ok((found >> 8) as u8);
-        }
-        let (symbol, length) = self.long_symbol(bits.next()).ok_or(BadCode)?;
+        let (symbol, length) = self.begins(bits.next()).ok_or(BadCode)?;
         bits.skip(length);
         Ok(symbol)
     }
 
     /// The symbol that begins the next bits, and its length.
+    #[inline(always)]
+    fn begins(&self, next: u64) -> Option<(u8, u32)> {
+        let found = self.plain[(next >> (64 - LOOKUP)) as usize];
+        if found != 0 { Some(((found >> 8) as u8, u32::from(found & 0xFF))) } else { self.long_symbol(next) }
+    }
+
     #[cold]
     fn long_symbol(&self, next: u64) -> Option<(u8, u32)> {
         let next = (next >> 48) as u32;
@@ -116,28 +116,25 @@ impl Huffman {
         Some((self.symbols[(code + self.offsets[length]) as usize & 0xFF], length as u32))
     }
 
-    /// The difference of a DC coefficient. At least 25 more bits are counted afterwards.
+    /// The difference of a DC coefficient. At least 31 more bits are counted afterwards.
     #[inline(always)]
     pub(super) fn difference(&self, bits: &mut Cursor) -> Result<i32, BadCode> {
+        let Fast::Dc(singles) = &self.fast else { return Err(BadCode) };
         bits.refill();
-        let found = self.lookup[(bits.next() >> (64 - LOOKUP)) as usize];
-        if found >> STEP == SLOW {
-            let (symbol, length) = self.long_symbol(bits.next()).ok_or(BadCode)?;
-            bits.skip(length);
-            return match u32::from(symbol) {
-                0 => Ok(0),
-                size @ 1..=15 => Ok(extend(bits, size)),
-                _ => Err(BadCode),
-            };
+        if let Some(value) = singles.take(bits) {
+            return Ok(value);
         }
-        if found >> STEP == END {
-            bits.skip(found);
-            return Ok(0);
+        let (symbol, length) = self.long_symbol(bits.next()).ok_or(BadCode)?;
+        bits.skip(length);
+        match u32::from(symbol) {
+            0 => Ok(0),
+            size @ 1..=15 => Ok(extend(bits, size)),
+            _ => Err(BadCode),
         }
-        Ok(value(bits, found))
     }
 
-    /// Reads the AC coefficients of a block to where `order` puts them (if `STORE`); returns the index of the last.
+    /// Reads the AC coefficients of a block to where `order` puts them (if `STORE`); returns the index of the last. In
+    /// place of the mean stands anything then: what is to be put nowhere is put there.
     #[inline(always)]
     pub(super) fn coefficients<const STORE: bool>(
         &self,
@@ -145,95 +142,140 @@ impl Huffman {
         order: &[u8; 64],
         block: &mut [i16; 64],
     ) -> Result<usize, Fault> {
+        let Fast::Ac(pairs) = &self.fast else { return Err(Fault::Code) };
         let mut k = 0;
-        macro_rules! one {
-            () => {
-                let found = self.lookup[(bits.next() >> (64 - LOOKUP)) as usize];
-                let last = k;
-                k += found >> STEP;
-                if k > 63 {
-                    match found >> STEP {
-                        END => {
-                            bits.skip(found);
-                            return Ok(last as usize);
-                        }
-                        SLOW => {
-                            let (symbol, length) = self.long_symbol(bits.next()).ok_or(Fault::Code)?;
-                            bits.skip(length);
-                            let (run, size) = (u32::from(symbol) >> 4, u32::from(symbol) & 15);
-                            if size == 0 && run != 15 {
-                                return Ok(last as usize);
-                            }
-                            k = last + run + 1;
-                            if k > 63 {
-                                return Err(Fault::Beyond);
-                            }
-                            if size > 0 {
-                                let value = extend(bits, size);
-                                if STORE {
-                                    block[usize::from(order[k as usize & 63]) & 63] = value as i16;
-                                }
-                            }
-                            bits.refill();
-                        }
-                        _ => return Err(Fault::Beyond),
-                    }
-                } else if STORE {
-                    let value = value(bits, found);
-                    block[usize::from(order[k as usize]) & 63] = value as i16;
-                } else {
-                    bits.skip(found);
-                }
-                if k == 63 {
-                    return Ok(63);
+        loop {
+            // Two entries never take more than 2 × (10 + 10) bits. They are looked at together, because what costs most
+            // is that nobody can foresee where a block ends: the fewer the places, the better it is guessed.
+            bits.refill();
+            let mut ahead = *bits;
+            let pair = pairs.of(bits);
+            ahead.skip(pair.bits());
+            let next = pairs.of(&ahead);
+            let (middle, last) = (k + pair.last(), k + pair.last() + next.last());
+            let mut put = |k: u32, value: i16, mask: u64| {
+                if STORE {
+                    block[usize::from(order[k as usize & 63]) & (mask & 63) as usize] = value;
                 }
             };
-        }
-        loop {
-            // Two entries of the lookup never take more than 2 × (10 + 10) bits.
-            bits.refill();
-            one!();
-            one!();
+            if last < 63 {
+                // Where an entry has only one coefficient, the last replaces what the first has put there.
+                put(k + pair.first(), pair.value(), !0);
+                put(middle, pair.last_value(bits), !0);
+                put(middle + next.first(), next.value(), !0);
+                put(last, next.last_value(&ahead), !0);
+                ahead.skip(next.bits());
+                *bits = ahead;
+                k = last;
+                continue;
+            }
+            // The block ends here, or something needs a closer look: in the first entry or in the second. Which of them
+            // is as hard to foresee, and so decided without a branch.
+            let mask = 0u64.wrapping_sub(u64::from(middle < 63));
+            put(k + pair.first(), pair.value(), mask);
+            put(middle, pair.last_value(bits), mask);
+            bits.skip(pair.bits() & mask as u32);
+            k += pair.last() & mask as u32;
+            let pair = next.or(pair, mask);
+            let last = k + (pair.first() & 63);
+            if pair.ends() && last < 63 {
+                put(last, pair.value(), pair.mask());
+                bits.skip(pair.bits());
+                return Ok(last as usize);
+            }
+            let (symbol, length) = self.begins(bits.next()).ok_or(Fault::Code)?;
+            let (run, size) = (u32::from(symbol) >> 4, u32::from(symbol) & 15);
+            if size == 0 && run != 15 {
+                bits.skip(length);
+                return Ok(k as usize);
+            }
+            k += run + 1;
+            if k > 63 {
+                return Err(Fault::Beyond);
+            }
+            bits.skip(length);
+            if size > 0 {
+                let value = extend(bits, size);
+                if STORE {
+                    block[usize::from(order[k as usize]) & 63] = value as i16;
+                }
+            }
+            if k == 63 {
+                return Ok(63);
+            }
         }
     }
 }
 
-/// The value that an entry announces (of at least one bit); code and value are dropped.
-///
-/// A value of n bits whose first is 0 is negative: what its bits say, less 2ⁿ − 1.
-#[inline(always)]
-fn value(bits: &mut Cursor, entry: u32) -> i32 {
-    let from = bits.next() << (entry >> CODE & 63);
-    let rest = entry >> REST & 63;
-    let (raw, ones) = ((from >> rest) as i32, (u64::MAX >> rest) as i32);
-    bits.skip(entry);
-    raw - if (from as i64) < 0 { 0 } else { ones }
-}
+#[cfg(test)]
+mod tests {
+    use super::super::bits::Bits;
+    use super::*;
+    use crate::cosine::ORDER;
+    use proptest::prelude::*;
 
-/// The rest of a value whose size is known (`size` 1 to 15). Refills.
-#[inline(always)]
-pub(super) fn extend(bits: &mut Cursor, size: u32) -> i32 {
-    bits.refill();
-    value(bits, (64 - size) << REST | size)
-}
+    /// Symbol by symbol.
+    fn slowly(table: &Huffman, bits: &mut Cursor, block: &mut [i16; 64]) -> Result<usize, ()> {
+        let mut k = 0;
+        while k < 63 {
+            let symbol = table.symbol(bits).map_err(|_| ())?;
+            let (run, size) = (usize::from(symbol >> 4), u32::from(symbol & 15));
+            if size == 0 && run < 15 {
+                return Ok(k);
+            }
+            k += run + 1;
+            if k > 63 {
+                return Err(());
+            }
+            block[usize::from(ORDER[k])] = if size > 0 { extend(bits, size) as i16 } else { 0 };
+        }
+        Ok(63)
+    }
 
-/// The fields of an entry. In the lowest byte stands how many bits code and value take together: a shift looks at no
-/// more than that.
-const CODE: u32 = 8;
-/// 64 minus the bits of the value.
-const REST: u32 = 16;
-const STEP: u32 = 24;
-
-fn entry(ac: bool, symbol: u8, length: u32) -> u32 {
-    let symbol = u32::from(symbol);
-    let (run, size) = if ac { (symbol >> 4, symbol & 15) } else { (0, symbol) };
-    match (run, size) {
-        // Sixteen zeros are rare, and have no value; sizes beyond 10 come of no 8-bit samples, and would leave no room
-        // for two codes between refills.
-        (15, 0) => SLOW << STEP,
-        (_, 0) => END << STEP | length,
-        (_, 11..) if ac => SLOW << STEP,
-        (_, 16..) => SLOW << STEP,
-        _ => (run + 1) << STEP | (64 - size) << REST | length << CODE | (length + size),
+    proptest! {
+        #[test]
+        fn two_at_once_are_the_same_as_one_by_one(
+            wanted in proptest::collection::vec((1u32..=16, any::<u8>(), 0u8..4), 1..200),
+            data in proptest::collection::vec(0u8..=254, 1..2000),
+        ) {
+            // Codes as long as wanted while there is room; most symbols as photos have them.
+            let (mut lengths, mut room) = ([0u8; 16], 1 << 16);
+            let mut by_length: Vec<(u32, u8)> = Vec::new();
+            for (length, any, kind) in wanted {
+                if room > 1 << (16 - length) {
+                    room -= 1 << (16 - length);
+                    lengths[length as usize - 1] += 1;
+                    by_length.push((length, match kind {
+                        0 => any,
+                        1 => 0,
+                        _ => (any & 0x30) | (any % 4 + 1),
+                    }));
+                }
+            }
+            by_length.sort_by_key(|&(length, _)| length);
+            let symbols: Vec<u8> = by_length.into_iter().map(|(_, symbol)| symbol).collect();
+            let table = Huffman::new(true, &lengths, &symbols).unwrap();
+            let (mut fast, mut slow) = (Bits::default(), Bits::default());
+            fast.begin(&data, 0);
+            slow.begin(&data, 0);
+            while !fast.overrun() {
+                let (mut a, mut b) = ([0; 64], [0; 64]);
+                let mut cursor = fast.cursor();
+                let last = table.coefficients::<true>(&mut cursor, &ORDER, &mut a);
+                let place = cursor.place();
+                fast.keep(place);
+                let mut cursor = slow.cursor();
+                let expected = slowly(&table, &mut cursor, &mut b);
+                let place = cursor.place();
+                slow.keep(place);
+                prop_assert_eq!(last.map_err(|_| ()), expected);
+                if expected.is_err() {
+                    break;
+                }
+                a[0] = 0;
+                prop_assert_eq!(a, b);
+                prop_assert_eq!(fast.read(), slow.read());
+            }
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! JPEG to pixels: baseline, extended sequential and progressive Huffman coding, 8 bits, at any scale of m/8.
 //!
 //! 1. `markers` walks over the segments and keeps the tables.
-//! 2. A scan of all components goes block by block through `huffman` and `idct` into the strips of `planes`; any
-//!    other is first collected in a `store` (`sequential`, `progressive`).
+//! 2. A scan of all components goes block by block through `huffman` (with the tables of `lookup`) and `idct` into the
+//!    strips of `planes`; any other is first collected in a `store` (`sequential`, `progressive`).
 //! 3. When the blocks of a row of MCUs are in the strips, `upsample` and `colour` make pixels of them.
 
 mod bits;
@@ -10,6 +10,7 @@ pub(crate) mod colour;
 mod entropy;
 mod huffman;
 mod idct;
+mod lookup;
 mod markers;
 pub(crate) mod planes;
 mod progressive;

@@ -2,7 +2,8 @@
 
 use super::bits::Cursor;
 use super::entropy::Entropy;
-use super::huffman::{BadCode, Huffman, extend};
+use super::huffman::{BadCode, Huffman};
+use super::lookup::extend;
 use super::markers::{Scan, Tables};
 use super::store::{Coder, Store};
 use crate::cosine::ORDER;
