@@ -6,7 +6,6 @@ mod forward;
 mod rows;
 mod tables;
 
-use crate::cosine::ORDER;
 use crate::error::{ImageError, Result};
 use crate::simd::Simd;
 use crate::{Chroma, Pixels};
@@ -24,6 +23,8 @@ pub struct Encoder {
     quantisers: [Quantiser; 2],
     codes: [Codes; 2],
     strips: Strips,
+    /// The coded picture before stuffing.
+    coded: Vec<u8>,
 }
 
 impl Encoder {
@@ -35,6 +36,7 @@ impl Encoder {
             quantisers: tables::quantisation(quality).map(|table| Quantiser::new(&table)),
             codes: [Codes::luma(), Codes::chroma()],
             strips: Strips::default(),
+            coded: Vec::new(),
         }
     }
 
@@ -53,9 +55,11 @@ impl Encoder {
         let factor = if channels == 3 && self.chroma == Chroma::Half { 2 } else { 1 };
         out.reserve(width * height / 2 + 1024);
         tables::headers(width, height, channels, factor, &self.quantisers, out);
-        let mut writer = Writer::new(out);
+        let mut coded = std::mem::take(&mut self.coded);
+        let mut writer = Writer::new(&mut coded);
         self.scan(pixels, factor, &mut writer);
-        writer.finish();
+        writer.finish(out);
+        self.coded = coded;
         out.extend([0xFF, 0xD9]);
         Ok(())
     }
@@ -101,13 +105,8 @@ impl Encoder {
                             let (samples, stride) = self.strips.block(component, x, row);
                             self.quantisers[kind].block(self.simd, samples, stride, &mut block);
                             let mean = block[0];
-                            let mut zigzag = [0i16; 64];
-                            for (to, &from) in zigzag.iter_mut().zip(&ORDER) {
-                                *to = block[usize::from(from) & 63];
-                            }
-                            zigzag[0] = mean.wrapping_sub(*before);
+                            writer.block(self.simd, &self.codes[kind], mean.wrapping_sub(*before), &block);
                             *before = mean;
-                            writer.block(self.simd, &self.codes[kind], &zigzag);
                         }
                     }
                 }
