@@ -295,3 +295,14 @@ fn a_preparation_is_a_run_that_can_be_compared() {
     assert!(table.contains("prepare-1") && table.contains("images/s"), "{table}");
     assert!(s.read("report.html").contains("prepare-2"));
 }
+
+#[test]
+fn the_example_trains_from_prepared_photos() {
+    let s = Session::new();
+    photos(&s, "photos", &["a", "b"], 40);
+    s.ok("prepare photos shards --size 64 --validation 0.2 --quiet");
+    s.write("photos.toml", include_str!("../../../../examples/photos.toml"));
+    let summary = s.json("train photos.toml --set train.epochs=2 --set strategy.threads=1 --json");
+    assert_eq!(summary["epochs"].as_array().unwrap().len(), 2, "{summary}");
+    assert_eq!(summary["status"], "done");
+}
