@@ -212,14 +212,3 @@ fn pages_of_one_study_two_and_none() {
     check::check(&page);
     assert!(!page.contains("<script>alert"));
 }
-
-/// Writes pages to look at: `PACELINE_PAGES=folder cargo test -p paceline-report --test study -- --ignored`.
-#[test]
-#[ignore = "for people"]
-fn pages_for_the_eye() {
-    let folder = std::path::PathBuf::from(std::env::var("PACELINE_PAGES").unwrap());
-    let local = Made { noise: 0.06, ..Made::default() }.study("local");
-    let spark = Made { engine: "spark", base: 260.0, noise: 0.08, ..Made::default() }.study("cluster");
-    std::fs::write(folder.join("one.html"), study_html(std::slice::from_ref(&local))).unwrap();
-    std::fs::write(folder.join("two.html"), study_html(&[local, spark])).unwrap();
-}

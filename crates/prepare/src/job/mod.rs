@@ -1,7 +1,7 @@
 //! Images to shards: `paceline prepare`.
 //!
 //! The list of images, the settings and the seed decide every byte: which image stands where ([`assign`]), what its
-//! record holds ([`image`](self::image)). How many threads, or whether Spark runs the parts, does not.
+//! record holds (`image.rs`). How many threads, or whether Spark runs the parts, does not.
 
 mod assign;
 mod image;
