@@ -42,7 +42,7 @@ impl Pen<'_> {
     fn put(&mut self, bits: u64, count: u32) {
         let Rest { buffer, used } = &mut self.rest;
         *used += count;
-        *buffer |= bits << (64 - *used & 63);
+        *buffer |= bits << ((64 - *used) & 63);
         let at = self.at & MASK;
         self.window[at..at + 8].copy_from_slice(&buffer.to_be_bytes());
         self.at += (*used / 8) as usize;
