@@ -144,7 +144,11 @@ fn scale(header: &Header, target: &Target) -> usize {
 fn part(header: &Header, target: Option<&Target>, m: usize) -> (Window, Region) {
     let whole = shown(header, target);
     let by = m as f64 / 8.0;
-    let (left, top) = (whole.left * by, whole.top * by);
+    // The last pixel of a scaled row or column may hold less than its share; turned, that is the first.
+    let rest = |size: usize, turned: bool| if turned { scaled(size, m) as f64 - size as f64 * by } else { 0.0 };
+    let (mirrored, upside_down) = exif::reversed(header.orientation);
+    let left = whole.left * by + rest(header.width, mirrored);
+    let top = whole.top * by + rest(header.height, upside_down);
     let (width, height) = (whole.width * by, whole.height * by);
     let cover = |from: f64, length: f64, size: usize| {
         let first = (from.floor() as usize).min(size - 1);

@@ -39,7 +39,7 @@ pub enum ImageError {
     },
     /// More pixels than the limits allow.
     #[error(
-        "{width}×{height} pixels (stated at byte {offset}) are more than the limit of {limit}; raise the limit or leave it out"
+        "{width}×{height} pixels (stated at byte {offset}) are more than the limit of {limit}; leave it out, or make it smaller"
     )]
     TooLarge {
         /// Stated width.

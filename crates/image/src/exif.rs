@@ -31,6 +31,12 @@ pub(crate) fn orientation(tiff: &[u8]) -> Option<u8> {
     None
 }
 
+/// Whether (left and right, top and bottom) of the upright image come from the right or the bottom edge of the stored one:
+/// there a scaled image that does not end on a whole pixel has the rest of it.
+pub(crate) fn reversed(orientation: u8) -> (bool, bool) {
+    (matches!(orientation, 2 | 3 | 6 | 7), matches!(orientation, 3 | 4 | 7 | 8))
+}
+
 /// Whether width and height change places.
 pub(crate) fn swaps(orientation: u8) -> bool {
     orientation >= 5

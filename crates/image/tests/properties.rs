@@ -212,6 +212,20 @@ fn seen(orientation: u16, x: usize, y: usize, w: usize, h: usize) -> (usize, usi
 }
 
 #[test]
+fn turned_photos_are_not_shifted_when_they_are_scaled() {
+    // Sides that no scale divides: the last pixel of a row is a part of one, and after turning it is the first.
+    let file = jpeg(&picture(251, 167, 3), 95, Chroma::Full);
+    for orientation in 1..=8 {
+        let turned = with_orientation(&file, orientation, false);
+        for fit in [Fit::Crop, Fit::Pad, Fit::Stretch] {
+            let target = Target { width: 64, height: 48, fit, full: false };
+            let near = psnr(&bring(&turned, &target), &bring(&turned, &Target { full: true, ..target }));
+            assert!(near > 36.0, "orientation {orientation}, {fit:?}: {near:.1} dB");
+        }
+    }
+}
+
+#[test]
 fn orientations() {
     let file = fixture("420.jpg");
     let plain = decode(&file, Colour::Rgb);

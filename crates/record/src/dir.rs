@@ -25,7 +25,7 @@ impl RunDir {
             Ok(mut entries) => {
                 if entries.next().is_some() {
                     return Err(Error::user(format!(
-                        "{} already holds a run; continue it with --resume, or choose another folder with --run-dir",
+                        "{} already holds a run; choose another folder with --run-dir (a training can be continued with --resume)",
                         path.display()
                     )));
                 }

@@ -57,6 +57,8 @@ pub fn preparation_table(summary: &Summary, style: Style) -> String {
         out.push_str(&indent(&stage_table(&summary.stages, summary.seconds_train, style)));
     }
     let words: Vec<String> = summary.reasons.iter().cloned().chain(preparation_words(summary)).collect();
+    let words: Vec<String> =
+        words.into_iter().chain(summary.warnings.iter().map(|w| format!("note: {}", plain(w)))).collect();
     if !words.is_empty() {
         out.push('\n');
     }
@@ -71,6 +73,7 @@ pub fn preparations_table(summaries: &[&Summary], style: Style) -> String {
     let made = |s: &Summary| s.prepared.clone().unwrap_or_default();
     let cell = |f: &dyn Fn(&Summary) -> String| summaries.iter().map(|s| f(s)).collect::<Vec<_>>();
     let first = summaries.first().map_or(f64::NAN, |s| s.examples_per_s);
+    let known = |value: f64, words: String| if value.is_finite() && value > 0.0 { words } else { "–".into() };
     let status = |s: &Summary| match &s.status {
         Status::Failed { .. } => "failed".into(),
         other => other.name().to_string(),
@@ -84,10 +87,13 @@ pub fn preparations_table(summaries: &[&Summary], style: Style) -> String {
         Column::left("engine", cell(&|s| format!("{} ×{}", s.strategy, s.threads))),
         Column::right("images", cell(&|s| made(s).images.to_string())),
         Column::right("left out", cell(&|s| made(s).skipped.to_string())),
-        Column::right("time", cell(&|s| text::duration(s.seconds_train))),
-        Column::right("images/s", cell(&|s| text::si(s.examples_per_s))),
-        Column::right("MB/s", cell(&|s| format!("{:.1}", made(s).bytes_read as f64 / 1e6 / s.seconds_train.max(1e-9)))),
-        Column::right("×", cell(&|s| format!("{:.2}", s.examples_per_s / first))),
+        Column::right("time", cell(&|s| known(s.seconds_train, text::duration(s.seconds_train)))),
+        Column::right("images/s", cell(&|s| known(s.examples_per_s, text::si(s.examples_per_s.round())))),
+        Column::right(
+            "MB/s",
+            cell(&|s| known(s.seconds_train, format!("{:.1}", made(s).bytes_read as f64 / 1e6 / s.seconds_train))),
+        ),
+        Column::right("×", cell(&|s| known(s.examples_per_s / first, format!("{:.2}", s.examples_per_s / first)))),
         Column::left("slowest", cell(&slow)),
         Column::right("memory", cell(&|s| text::bytes(s.peak_rss_bytes))),
         Column::left("status", cell(&status)),

@@ -158,6 +158,11 @@ pub fn prepare(options: &PrepareOptions, watcher: &dyn PrepareWatcher, stop: &At
     summary.stages = live.stages.clone();
     summary.reasons = notes;
     summary.warnings = prepared.index.skipped.iter().map(|s| format!("left out: {s}")).collect();
+    for (class, name) in prepared.index.classes.iter().enumerate() {
+        if prepared.index.shards.iter().all(|shard| shard.per_class.get(class).is_none_or(|&n| n == 0)) {
+            summary.warnings.push(format!("the class {name} has no records: all of its images were left out"));
+        }
+    }
     summary.prepared = Some(paceline_record::Prepared {
         destination: options.order.destination.display().to_string(),
         shards: prepared.index.shards.len(),

@@ -93,16 +93,20 @@ fn killed_at_any_moment_it_continues() {
 }
 
 #[test]
-fn a_shard_that_was_tampered_with_is_made_again_or_named() {
+fn a_damaged_or_missing_shard_is_made_again() {
     let s = Session::new();
     photos(&s, "photos", &["a", "b"], 20);
     s.ok(&format!("prepare photos shards {SMALL}"));
+    let before = files(&s.path("shards"));
     let name = "train-00002-of-00006.tfrec";
     let mut bytes = fs::read(s.path(format!("shards/{name}"))).unwrap();
     bytes[40] ^= 1;
     s.write(&format!("shards/{name}"), &bytes);
-    let words = s.fails(2, &format!("prepare photos shards {SMALL}"));
-    assert!(words.contains(name), "{words}");
+    fs::remove_file(s.path("shards/train-00004-of-00006.tfrec")).unwrap();
+    // The same folder, however it is written.
+    let words = s.ok("prepare photos/ shards/ --size 24 --shards 6");
+    assert!(words.contains("4 of 6 shards were finished before"), "{words}");
+    assert!(before == files(&s.path("shards")));
 }
 
 #[test]
@@ -121,6 +125,15 @@ fn other_settings_or_other_images_are_not_mixed() {
     let words = s.fails(2, &format!("prepare photos full {SMALL}"));
     assert!(words.contains("letter.txt"), "{words}");
     assert_eq!(files(&s.path("full")).len(), 1);
+}
+
+#[test]
+fn a_class_that_loses_all_its_images_is_told() {
+    let s = Session::new();
+    photos(&s, "photos", &["a", "b"], 4);
+    s.write("photos/gone/empty.jpg", "");
+    let words = s.ok("prepare photos shards --size 24 --shards 2 --skip-bad 1");
+    assert!(words.contains("gone"), "{words}");
 }
 
 #[test]

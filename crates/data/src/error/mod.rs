@@ -104,7 +104,7 @@ pub enum DataError {
     Record(#[from] RecordError),
     /// A record that is no Example.
     #[error(
-        "{place}: not a tf.train.Example: {source}; write the record again, or leave bad records out with --skip-bad"
+        "{place}: not a tf.train.Example: {source}; write the record again, or leave bad records out with --skip-bad N (in training data.skip_bad=N)"
     )]
     Example {
         /// File and record.

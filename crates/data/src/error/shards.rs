@@ -80,7 +80,7 @@ pub enum ShardError {
     },
     /// A record without the image that the others have.
     #[error(
-        "{place}: no feature `{feature}` with the image; make the record again, or leave bad records out with --skip-bad"
+        "{place}: no feature `{feature}` with the image; make the record again, or leave bad records out with --skip-bad N (in training data.skip_bad=N)"
     )]
     MissingImage {
         /// File and record.
@@ -89,7 +89,9 @@ pub enum ShardError {
         feature: String,
     },
     /// A record without a class.
-    #[error("{place}: no class: {wanted}; make the record again, or leave bad records out with --skip-bad")]
+    #[error(
+        "{place}: no class: {wanted}; make the record again, or leave bad records out with --skip-bad N (in training data.skip_bad=N)"
+    )]
     MissingClass {
         /// File and record.
         place: String,
@@ -98,7 +100,7 @@ pub enum ShardError {
     },
     /// A class that cannot be one.
     #[error(
-        "{place}: class {class} is not between 0 and {max}; correct the record, or leave bad records out with --skip-bad"
+        "{place}: class {class} is not between 0 and {max}; correct the record, or leave bad records out with --skip-bad N (in training data.skip_bad=N)"
     )]
     Class {
         /// File and record.
@@ -124,7 +126,7 @@ pub enum ShardError {
     },
     /// A class name that is not UTF-8.
     #[error(
-        "{place}: the name of its class is not UTF-8; make the record again, or leave bad records out with --skip-bad"
+        "{place}: the name of its class is not UTF-8; make the record again, or leave bad records out with --skip-bad N (in training data.skip_bad=N)"
     )]
     ClassName {
         /// File and record.
@@ -132,7 +134,7 @@ pub enum ShardError {
     },
     /// A raw image whose bytes do not fit its shape.
     #[error(
-        "{place}: a raw image of {found} bytes where {shape:?} needs {expected}; make the record again, or leave bad records out with --skip-bad"
+        "{place}: a raw image of {found} bytes where {shape:?} needs {expected}; make the record again, or leave bad records out with --skip-bad N (in training data.skip_bad=N)"
     )]
     RawSize {
         /// File and record.

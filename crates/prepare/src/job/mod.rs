@@ -18,7 +18,7 @@ pub use sheet::{Planned, Sheet};
 pub use site::Done;
 
 use paceline_base::{Error, Result};
-use paceline_data::shards::Index;
+use paceline_data::shards::{Index, Shard};
 use site::Site;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -127,17 +127,26 @@ fn begin_at(site: &Site, order: &Order) -> Result<(Sheet, Vec<Done>, Option<Prep
         }
     };
     if let Some(index) = index {
-        let _ = std::fs::remove_dir_all(&scratch);
         let wanted = serde_json::Value::Object(job_table(&sheet));
         let there = index.settings.get("job").cloned().unwrap_or_default();
         if there != wanted {
+            let _ = std::fs::remove_dir_all(&scratch);
             return Err(other(differences(&there, &wanted)));
         }
-        for shard in &index.shards {
-            shard.check_digest(site.folder())?;
+        let whole = |shard: &Shard| shard.check_digest(site.folder()).is_ok();
+        if index.shards.iter().all(whole) {
+            let _ = std::fs::remove_dir_all(&scratch);
+            let kept = index.shards.len();
+            return Ok((sheet, Vec::new(), Some(Prepared { index, kept, bytes_read: 0 })));
         }
-        let kept = index.shards.len();
-        return Ok((sheet, Vec::new(), Some(Prepared { index, kept, bytes_read: 0 })));
+        // A damaged or missing shard is made again; the others are noted before the index goes.
+        let mut skipped = index.skipped.clone();
+        for shard in index.shards.iter().filter(|shard| whole(shard)) {
+            let done = Done { shard: shard.clone(), skipped: std::mem::take(&mut skipped), bytes_read: 0 };
+            site::note(&work, &done)?;
+        }
+        let path = site.folder().join(paceline_data::shards::INDEX);
+        std::fs::remove_file(&path).map_err(|e| Error::io("remove", &path, &e))?;
     }
     if let Some(begun) = &begun
         && let Some(what) = begun.differences(&sheet)

@@ -63,6 +63,8 @@ impl Sheet {
     /// Lists the source, spreads it over shards and writes both files into `folder`.
     pub fn write(source: &Path, settings: &Settings, one_class: bool, folder: &Path) -> Result<Self> {
         settings.check()?;
+        // `photos`, `photos/` and a link to it are one source.
+        let source = &std::fs::canonicalize(source).map_err(|e| Error::io("read", source, &e))?;
         let photos = Photos::list(source)?;
         if photos.classes().len() < 2 && !one_class {
             return Err(Error::user(format!(
@@ -108,7 +110,7 @@ impl Sheet {
         let sheet = Self {
             format: FORMAT,
             settings: settings.clone(),
-            source: std::path::absolute(source).unwrap_or_else(|_| source.to_path_buf()),
+            source: source.clone(),
             digest: super::site::hex(&digest.finalize()),
             classes: photos.classes().to_vec(),
             shards,

@@ -44,7 +44,7 @@ fn table(pairs: &[(&RunData, &Summary)]) -> String {
     );
     for (number, (_, s)) in pairs.iter().enumerate() {
         let made = s.prepared.clone().unwrap_or_default();
-        let seconds = s.seconds_train.max(f64::MIN_POSITIVE);
+        let seconds = if s.seconds_train > 0.0 { s.seconds_train } else { 1.0 };
         write!(
             out,
             "<tr><td><span class=\"key r{}\"></span>{}</td><td>{}</td><td>{} ×{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
@@ -56,8 +56,8 @@ fn table(pairs: &[(&RunData, &Summary)]) -> String {
             s.threads,
             made.images,
             made.skipped,
-            Esc(text::duration(s.seconds_train)),
-            Esc(text::si(s.examples_per_s.round())),
+            Esc(known(s.seconds_train, text::duration(s.seconds_train))),
+            Esc(known(s.examples_per_s, text::si(s.examples_per_s.round()))),
             made.bytes_read as f64 / 1e6 / seconds,
             Esc(text::bytes(s.peak_rss_bytes)),
             Esc(s.status.name())
@@ -66,6 +66,11 @@ fn table(pairs: &[(&RunData, &Summary)]) -> String {
     }
     out.push_str("</tbody></table></div>");
     out
+}
+
+/// A figure of a run that got far enough to have it.
+fn known(value: f64, words: String) -> String {
+    if value.is_finite() && value > 0.0 { words } else { "–".into() }
 }
 
 /// Images per second between two records.

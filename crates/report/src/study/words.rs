@@ -136,7 +136,9 @@ pub fn effects(series: &Series) -> Vec<Verdict> {
     if !without.is_empty() {
         let makes = if without.len() == 1 { "makes" } else { "make" };
         let title = format!("{} {makes} no difference for {} beyond the noise", format::list(&without), series.name);
-        all.push(Verdict::new(Topic::Parameter, Level::Good, title, means.join("; "), ""));
+        let advice = "this compares the best and the worst value in common cells, and is careful because there are many \
+                      pairs; the fits look at each parameter alone, and more repetitions would tell more";
+        all.push(Verdict::new(Topic::Parameter, Level::Note, title, means.join("; "), advice));
     }
     all
 }
@@ -158,6 +160,9 @@ fn effect(series: &Series, parameter: Parameter) -> Option<Result<Verdict, Strin
     let gains: Vec<(usize, f64)> = values.iter().filter_map(|&value| Some((value, relative(value)?))).collect();
     let best = *gains.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
     let worst = *gains.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
+    if gains.len() < 2 {
+        return None; // no two values were measured in common cells
+    }
     let last = *gains.last()?;
     let name = parameter.name();
     // The best and the worst of many values always differ somewhat: the comparison must be surer by the number of pairs

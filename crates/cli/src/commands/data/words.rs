@@ -92,7 +92,11 @@ fn records(out: &mut String, info: &RecordsInfo) -> std::fmt::Result {
         1 => "1 file".to_string(),
         n => format!("{n} files"),
     };
-    let checked = if info.verified { "checksums right" } else { "checksums of data not checked" };
+    let checked = match (info.verified, info.skipped.is_empty()) {
+        (true, true) => "checksums right",
+        (true, false) => "checksums checked",
+        (false, _) => "checksums of data not checked",
+    };
     writeln!(out, "{} records in {files}, {} on disk, {checked}", info.records, bytes(info.bytes))?;
     if info.records > 0 {
         writeln!(out, "records of {} bytes, {} in all", span(&info.data), bytes(info.data.sum))?;
