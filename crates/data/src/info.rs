@@ -6,6 +6,7 @@ mod photos;
 mod records;
 mod shown;
 
+pub use images::Saved;
 pub use photos::{ImageInfo, PhotoShown, PhotosInfo};
 pub use records::{Content, FeatureInfo, IndexInfo, RecordFile, RecordShown, RecordsInfo, Spread, StepInfo};
 

@@ -93,7 +93,7 @@ fn shards_of_images_and_the_images_themselves() {
 
     let out = dir.path().join("png/deep");
     let look = Look { first: 2, ..Look::default() };
-    let saved = catalogue().save_images(dir.path().to_str().unwrap(), &look, &out).unwrap();
+    let saved = catalogue().save_images(dir.path().to_str().unwrap(), &look, &out).unwrap().files;
     assert_eq!(saved.len(), 2);
     let (mut png, mut expected) = (Pixels::default(), Pixels::default());
     let mut decoder = Decoder::new(Limits::default());
@@ -109,7 +109,7 @@ fn shards_of_images_and_the_images_themselves() {
         &[&[("image", Value::Bytes(&[&raw.data])), ("size", Value::Ints(&size)), ("class", Value::Ints(&[0]))]],
     );
     let path = dir.path().join("raw.tfrec");
-    let saved = catalogue().save_images(path.to_str().unwrap(), &look, &dir.path().join("raw")).unwrap();
+    let saved = catalogue().save_images(path.to_str().unwrap(), &look, &dir.path().join("raw")).unwrap().files;
     decoder.decode(&fs::read(&saved[0]).unwrap(), Colour::Stored, &mut png).unwrap();
     assert_eq!(png, raw);
 }
@@ -155,7 +155,8 @@ fn photos_tables_and_single_images() {
     fs::write(&table, "set/a/1.jpg,x\nset/b/1.jpg,y\nset/a/2.png,y\n").unwrap();
     assert_eq!(photos(&table).classes.iter().map(|c| c.count).collect::<Vec<_>>(), [1, 2]);
 
-    let saved = catalogue().save_images(table.to_str().unwrap(), &Look::default(), &dir.path().join("out")).unwrap();
+    let saved =
+        catalogue().save_images(table.to_str().unwrap(), &Look::default(), &dir.path().join("out")).unwrap().files;
     assert_eq!(saved.len(), 3);
     // A file of another name is known by its content.
     let odd = dir.path().join("picture");
@@ -180,9 +181,32 @@ fn photos_tables_and_single_images() {
 fn images_of_sets() {
     let dir = tempfile::tempdir().unwrap();
     let look = Look { first: 2, ..Look::default() };
-    let saved = catalogue().save_images("fashion-sample", &look, dir.path()).unwrap();
+    let saved = catalogue().save_images("fashion-sample", &look, dir.path()).unwrap().files;
     assert_eq!(saved.len(), 2);
     let header = paceline_image::header(&fs::read(&saved[0]).unwrap(), &Limits::default()).unwrap();
     assert_eq!((header.width, header.height, header.channels), (28, 28, 1));
     assert!(matches!(catalogue().save_images("fake:7:2:10", &look, dir.path()), Err(DataError::NoPictures { .. })));
+}
+
+#[test]
+fn bad_pictures_are_passed_over_and_listed_as_far_as_allowed() {
+    let dir = tempfile::tempdir().unwrap();
+    let photos = dir.path().join("photos");
+    let pixels = Pixels { width: 8, height: 6, channels: 3, data: vec![90; 144] };
+    for (class, name, bytes) in [
+        ("a", "0.png", vec![1, 2, 3]),
+        ("a", "1.png", encode_png(&pixels).unwrap()),
+        ("b", "0.png", encode_png(&pixels).unwrap()),
+    ] {
+        std::fs::create_dir_all(photos.join(class)).unwrap();
+        std::fs::write(photos.join(class).join(name), bytes).unwrap();
+    }
+    let save = |skip_bad| {
+        let look = Look { first: 2, skip_bad, ..Look::default() };
+        catalogue().save_images(photos.to_str().unwrap(), &look, &dir.path().join("out"))
+    };
+    assert!(matches!(save(0), Err(DataError::BadImage { .. })));
+    let saved = save(1).unwrap();
+    assert_eq!(saved.files.len(), 2);
+    assert!(saved.skipped[0].contains("0.png"), "{:?}", saved.skipped);
 }

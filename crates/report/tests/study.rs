@@ -212,3 +212,23 @@ fn pages_of_one_study_two_and_none() {
     check::check(&page);
     assert!(!page.contains("<script>alert"));
 }
+
+#[test]
+fn studies_of_different_work_are_told_apart_and_not_compared() {
+    let decoded = Made::default().study("first");
+    let mut plain = Made { base: 2000.0, ..Made::default() }.study("second");
+    plain.measurements.iter_mut().for_each(|m| m.cell.decode = false);
+    let studies = [decoded, plain];
+    let series = series(&studies);
+    assert!(series[0].name.contains("decoded to") && series[2].name.contains("not decoded"), "{}", series[2].name);
+    let said: Vec<String> = words(&studies, &series).iter().map(ToString::to_string).collect();
+    assert!(!said.iter().any(|w| w.contains("first") || w.contains("20×")), "{said:?}");
+}
+
+#[test]
+fn conditions_without_a_common_cell_are_not_set_side_by_side() {
+    let mut study = Made::default().study("stopped");
+    // What a study that is stopped early may have: each condition at a batch size of its own.
+    study.measurements.retain(|m| (m.cell.batch == 4) == (m.cell.variant() == Variant::Partitioning));
+    assert!(series(std::slice::from_ref(&study)).iter().all(|s| s.conditions.is_empty()));
+}

@@ -3,31 +3,37 @@
 use super::{Contents, Look, photos, records};
 use crate::catalogue::{Catalogue, Options};
 use crate::shards::{Encoding, Layout};
-use crate::{DataError, Features, Result};
+use crate::{DataError, Features, Result, Skipped};
 use paceline_image::{Colour, Decoder, Limits, Pixels, encode_png};
 use std::path::{Path, PathBuf};
 
 impl Catalogue {
     /// Writes the first `look.first` images of what `name` stands for into a folder, which is made if need be. Files are
-    /// called by the place of the image, and say which they are.
+    /// called by the place of the image, and say which they are. Up to `look.skip_bad` bad ones are passed over.
     ///
     /// # Errors
     /// As [`Catalogue::look`]; [`DataError::NoPictures`] if there are no images in it; [`DataError::Io`].
-    pub fn save_images(&self, name: &str, look: &Look, folder: &Path) -> Result<Vec<PathBuf>> {
+    pub fn save_images(&self, name: &str, look: &Look, folder: &Path) -> Result<Saved> {
+        let mut skipped = Skipped::up_to(look.skip_bad);
         let mut saver = Saver { folder, saved: Vec::new(), decoder: Decoder::new(Limits::default()) };
         let path = Path::new(name);
         match self.contents(name)? {
-            Contents::Records => records::images(path, look, |file, image, layout| {
+            Contents::Records => records::images(path, look, |file, found| {
                 if saver.saved.len() < look.first {
                     let stem = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                    saver.stored(image, layout, &stem)?;
+                    let stored = found.and_then(|(image, layout)| saver.stored(image, layout, &stem));
+                    stored.or_else(|error| skipped.skip(error))?;
                 }
                 Ok(saver.saved.len() < look.first)
             })?,
             Contents::Photos => {
                 let list = crate::photos::Photos::list(path)?;
-                for index in photos::first(&list, look.first) {
-                    saver.file(&list.path(index), &list.classes()[list.class(index)])?;
+                for index in photos::first(&list, list.len()) {
+                    if saver.saved.len() == look.first {
+                        break;
+                    }
+                    let saved = saver.file(&list.path(index), &list.classes()[list.class(index)]);
+                    saved.or_else(|error| skipped.skip(error))?;
                 }
             }
             Contents::Image => saver.file(path, "image")?,
@@ -55,8 +61,17 @@ impl Catalogue {
         if saver.saved.is_empty() && look.first > 0 {
             return Err(DataError::NoPictures { name: name.into() });
         }
-        Ok(saver.saved)
+        Ok(Saved { files: saver.saved, skipped: skipped.list().to_vec() })
     }
+}
+
+/// Images that were written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Saved {
+    /// The files.
+    pub files: Vec<PathBuf>,
+    /// Bad images that were passed over, with the reason.
+    pub skipped: Vec<String>,
 }
 
 /// A sample as an image, if its shape is one of an image.

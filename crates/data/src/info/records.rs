@@ -4,7 +4,7 @@ use super::{ClassCount, DiskFile, Look, disk_file, shown};
 use crate::example::{Example, Feature, Kind, Sequence};
 use crate::shards::{Index, Layout, record_files};
 use crate::tfrecord::{Contents, Limits, Packing};
-use crate::{DataError, Result, Skipped};
+use crate::{Result, Skipped};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -348,11 +348,12 @@ fn classes(seen: BTreeMap<(Option<i64>, Option<String>), usize>, names: Option<V
     counts
 }
 
-/// Calls `each` for the first records that hold images, with file, image and layout, until it says that it is enough.
+/// Calls `each` for the first records that hold images, or are damaged, with file, image and layout, until it says that
+/// it is enough.
 pub(super) fn images(
     path: &Path,
     look: &Look,
-    mut each: impl FnMut(&Path, &[u8], &Layout) -> Result<bool>,
+    mut each: impl FnMut(&Path, Result<(&[u8], &Layout)>) -> Result<bool>,
 ) -> Result<()> {
     let (files, index) = files(path)?;
     let mut layout = None;
@@ -361,8 +362,12 @@ pub(super) fn images(
         for record in contents.scan(look.verify) {
             let record = match record {
                 Ok((_, record)) => record,
-                Err(error) if look.skip_bad == 0 => return Err(DataError::from(error)),
-                Err(_) => continue,
+                Err(error) => {
+                    if !each(&path, Err(error.into()))? {
+                        return Ok(());
+                    }
+                    continue;
+                }
             };
             let Ok(example) = Example::parse(record) else { continue };
             if layout.is_none() {
@@ -370,7 +375,7 @@ pub(super) fn images(
             }
             if let Some(layout) = &layout
                 && let Some(image) = example.bytes(&layout.image)
-                && !each(&path, image, layout)?
+                && !each(&path, Ok((image, layout)))?
             {
                 return Ok(());
             }

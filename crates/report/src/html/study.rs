@@ -8,7 +8,7 @@ use paceline_record::{PageCache, Status, Study, atomic};
 
 use super::chart::COLOURS;
 use super::escape::Esc;
-use super::words::{end_card, push_list, push_verdict};
+use super::words::{end_card, push_list, push_tile, push_verdict};
 use super::{SCRIPT, head, section, study_charts};
 use crate::format;
 use crate::study::{Parameter, Series, against_neither, figure, peak, series, words};
@@ -60,16 +60,7 @@ fn subtitle(studies: &[Study]) -> String {
 
 fn tiles(studies: &[Study], series: &[Series]) -> String {
     let mut out = String::from("<div class=\"tiles\">");
-    let mut tile = |label: &str, value: String, note: String| {
-        write!(
-            out,
-            "<div class=\"card tile\"><div class=\"label\">{}</div><div class=\"value\">{}</div><div class=\"note\">{}</div></div>",
-            Esc(label),
-            Esc(value),
-            Esc(note)
-        )
-        .unwrap();
-    };
+    let mut tile = |label: &str, value: String, note: String| push_tile(&mut out, label, &value, &note);
     for s in series.iter().take(6) {
         tile(
             &format!("{}, images per second", s.name),

@@ -59,18 +59,21 @@ pub(crate) fn tiles(summaries: &[Summary], comparison: &Comparison) -> String {
         }
     }
     let mut out = String::from("<div class=\"tiles\">");
-    for (label, value, note) in tiles {
-        write!(
-            out,
-            "<div class=\"card tile\"><div class=\"label\">{}</div><div class=\"value\">{}</div><div class=\"note\">{}</div></div>",
-            Esc(label),
-            Esc(value),
-            Esc(note)
-        )
-        .unwrap();
-    }
+    tiles.iter().for_each(|(label, value, note)| push_tile(&mut out, label, value, note));
     out.push_str("</div>");
     out
+}
+
+/// One large figure.
+pub(crate) fn push_tile(out: &mut String, label: &str, value: &str, note: &str) {
+    write!(
+        out,
+        "<div class=\"card tile\"><div class=\"label\">{}</div><div class=\"value\">{}</div><div class=\"note\">{}</div></div>",
+        Esc(label),
+        Esc(value),
+        Esc(note)
+    )
+    .unwrap();
 }
 
 /// The verdicts on each run and on what more replicas gained.

@@ -150,7 +150,7 @@ pub struct Series {
     pub bytes_per_image: f64,
     /// The effects of the parameters over the grid.
     pub effects: Vec<Effect>,
-    /// All conditions.
+    /// All conditions; none if they have no cell in common.
     pub conditions: Vec<UnderCondition>,
     /// Coefficient of variation between repetitions of a cell, pooled over cells (conditions without caching).
     pub noise: Option<f64>,
@@ -160,6 +160,14 @@ pub struct Series {
 }
 
 impl Series {
+    /// How its images were read, in words: series that differ in it do not measure the same work.
+    pub fn reading(&self) -> String {
+        let Some(Measurement { cell, .. }) = self.measurements.first() else { return String::new() };
+        let decoded = if cell.decode { format!("decoded to {}", cell.size) } else { "not decoded".into() };
+        let unchecked = if cell.form == Form::Records && !cell.verify { ", not verified" } else { "" };
+        format!("{decoded}{unchecked}")
+    }
+
     /// The measurements under a condition.
     pub fn under(&self, condition: Condition) -> impl Iterator<Item = &Measurement> {
         self.measurements.iter().filter(move |m| Condition::of(m) == condition)
@@ -232,8 +240,15 @@ pub fn series(studies: &[Study]) -> Vec<Series> {
     all
 }
 
-/// Adds engine, then study, to names that would be the same.
+/// Adds how it was read, engine, then study, to names that would be the same.
 fn name_apart(all: &mut [Series], studies: &[Study]) {
+    let readings: Vec<(String, String)> = all.iter().map(|s| (s.name.clone(), s.reading())).collect();
+    for series in all.iter_mut() {
+        let mine = series.reading();
+        if readings.iter().any(|(name, reading)| *name == series.name && *reading != mine) {
+            series.name = format!("{}, {mine}", series.name);
+        }
+    }
     let twice = |all: &[Series], name: &str| all.iter().filter(|s| s.name == name).count() > 1;
     for step in [
         |s: &Series, _: &[Study]| s.engine.clone(),
@@ -326,7 +341,10 @@ fn conditions(measurements: &[Measurement], counts: &BTreeMap<Condition, usize>)
     };
     let common = counts.keys().map(|&c| cells_of(c)).reduce(|a, b| a.intersection(&b).copied().collect());
     let common = common.unwrap_or_default();
-    let compared = |m: &&Measurement| common.is_empty() || common.contains(&(m.cell.batch, m.cell.batches));
+    if common.is_empty() {
+        return Vec::new(); // a study that was stopped early: there is nothing to set side by side
+    }
+    let compared = |m: &&Measurement| common.contains(&(m.cell.batch, m.cell.batches));
     let under = |&condition: &Condition| {
         let of: Vec<&Measurement> =
             measurements.iter().filter(|m| Condition::of(m) == condition).filter(compared).collect();

@@ -50,7 +50,9 @@ pub fn words(studies: &[Study], series: &[Series]) -> Vec<Verdict> {
     // What differs between studies is what one compares them for: first.
     let mut between = Vec::new();
     for (i, a) in series.iter().enumerate() {
-        for b in series[i + 1..].iter().filter(|b| b.form == a.form && (b.study != a.study || b.engine != a.engine)) {
+        let others = series[i + 1..].iter().filter(|b| b.study != a.study || b.engine != a.engine);
+        // Reading alone and reading with decoding are different work: the names say which is which.
+        for b in others.filter(|b| b.form == a.form && b.reading() == a.reading()) {
             between.extend(engines(a, b));
         }
     }

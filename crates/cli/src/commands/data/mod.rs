@@ -82,7 +82,8 @@ fn info(catalogue: &Catalogue, what: &str, look: &Look, png: Option<&Path>, as_j
         let saved = catalogue.save_images(what, look, folder)?;
         // With --json the answer alone goes to standard output.
         if !as_json {
-            say!("wrote {} images to {}", saved.len(), folder.display());
+            saved.skipped.iter().for_each(|why| say!("passed over: {why}"));
+            say!("wrote {} images to {}", saved.files.len(), folder.display());
         }
     }
     Ok(())
