@@ -49,7 +49,8 @@ fn same(row: usize) -> usize {
     row
 }
 
-/// Images of bytes that worker threads make ready, as they do for samples that must be decoded.
+/// Images of bytes that a worker thread makes ready, as it does for samples that must be decoded. One worker: a second
+/// could be held up until after the counting has begun, and take its scratch memory then.
 fn feed(ranks: usize) -> Feed {
     let samples = Fake::train(&"fake:6x6:10:100".parse().unwrap(), 1);
     let source = Still::new(Arc::new(samples)).unwrap();
@@ -58,7 +59,7 @@ fn feed(ranks: usize) -> Feed {
     let options = FeedOptions {
         order: Order::new(len, 1),
         augment: Some((augment, 1)),
-        threads: 2,
+        threads: 1,
         rows: 90,
         ranks,
         start: 0,
