@@ -6,6 +6,7 @@
 use crate::op::{Activation, Loss};
 use crate::optim::{Rule, Segment};
 use crate::region::{Region, Strided};
+use crate::window::{ConvDims, PoolDims};
 use serde::{Deserialize, Serialize};
 
 /// A buffer of one rank's device.
@@ -70,6 +71,158 @@ pub enum Kernel {
         /// L2 penalty of the weights (biases have none).
         l2: f64,
     },
+    /// `y = f(x ∗ w + b)`, then its maximum over windows if `pool`; args `x, w, y`, `b` if `bias`, and the codes of the
+    /// maxima if `pool` and `codes`.
+    ConvForward {
+        /// Sizes.
+        dims: ConvDims,
+        /// Whether a bias is added.
+        bias: bool,
+        /// Applied on the way out (after fusing).
+        activation: Option<Activation>,
+        /// The maximum over windows that do not overlap (after fusing); `y` is then the pool's output.
+        pool: Option<PoolDims>,
+        /// Whether the pool's codes are written; with an activation [`DEAD`](crate::window::DEAD) where it passes nothing.
+        codes: bool,
+    },
+    /// `dx`, then times f′ of the layer before if fused; args `dy, w, dx`, the codes if `pooled`, and this layer's input
+    /// if `through`.
+    ConvBackwardData {
+        /// Sizes.
+        dims: ConvDims,
+        /// Fused derivative of the activation that produced this layer's input.
+        through: Option<Activation>,
+        /// `dy` is the gradient of this pool's output, spread by its codes (after fusing).
+        pooled: Option<PoolDims>,
+    },
+    /// `dw` and `db`; args `dy, x, dw`, `db` if `bias`, and the codes if `pooled`.
+    ConvBackwardWeights {
+        /// Sizes.
+        dims: ConvDims,
+        /// Whether the layer has a bias.
+        bias: bool,
+        /// `dy` is the gradient of this pool's output, spread by its codes (after fusing).
+        pooled: Option<PoolDims>,
+    },
+    /// The maximum of each window; args `x, y` and the codes if `codes`. Of equal ones the first counts; NaN wins.
+    MaxPool {
+        /// Sizes.
+        dims: PoolDims,
+        /// Whether the places of the maxima are kept.
+        codes: bool,
+    },
+    /// Puts each gradient where the maximum was (and adds, where windows overlap); args `dy, codes, dx`.
+    MaxPoolBackward {
+        /// Sizes.
+        dims: PoolDims,
+    },
+    /// The sum of each window over `divisor`; args `x, y`.
+    AveragePool {
+        /// Sizes.
+        dims: PoolDims,
+        /// Elements of a whole window, zeros included.
+        divisor: usize,
+    },
+    /// Its backward; args `dy, dx`.
+    AveragePoolBackward {
+        /// Sizes.
+        dims: PoolDims,
+        /// Elements of a whole window, zeros included.
+        divisor: usize,
+    },
+    /// `sums = [Σ (x − m), Σ (x − m)²]` by channel, where m is the running mean: close to the mean, so that nothing
+    /// cancels; args `x, running mean, sums`.
+    BatchSums {
+        /// Rows: samples times places.
+        rows: usize,
+        /// Channels.
+        channels: usize,
+    },
+    /// `y = f((x − mean) / √(variance + eps) · γ + β)` with the moments of `count` rows, `sums` of all ranks; keeps
+    /// `[mean, 1 / √…]` and moves the running mean and (unbiased) variance;
+    /// args `x, sums, running mean, running variance, γ, β, kept, y`.
+    BatchNormalize {
+        /// Rows of this part.
+        rows: usize,
+        /// Channels.
+        channels: usize,
+        /// Rows over all ranks.
+        count: usize,
+        /// Keeps the division finite.
+        eps: f64,
+        /// Share of this batch in the running moments.
+        momentum: f64,
+        /// Applied on the way out (after fusing).
+        activation: Option<Activation>,
+    },
+    /// The same with the running moments; args `x, running mean, running variance, γ, β, y`.
+    BatchInfer {
+        /// Rows of this part.
+        rows: usize,
+        /// Channels.
+        channels: usize,
+        /// Keeps the division finite.
+        eps: f64,
+        /// Applied on the way out (after fusing).
+        activation: Option<Activation>,
+    },
+    /// `sums = [Σ dy, Σ dy·x̂]` by channel, with `dy` times f′ if `through`; args `dy, x, kept, sums` and `y` if `through`.
+    BatchGradientSums {
+        /// Rows of this part.
+        rows: usize,
+        /// Channels.
+        channels: usize,
+        /// Fused derivative of the activation that follows, by its output.
+        through: Option<Activation>,
+    },
+    /// `dx = γ / √… · (dy − sums₀ / count − x̂ · sums₁ / count)`; args `dy, x, kept, γ, sums, dx` and `y` if `through`.
+    BatchBackward {
+        /// Rows of this part.
+        rows: usize,
+        /// Channels.
+        channels: usize,
+        /// Rows over all ranks.
+        count: usize,
+        /// Fused derivative of the activation that follows, by its output.
+        through: Option<Activation>,
+    },
+    /// `y = x / (k + α/size · Σ x²)^β` over the `size` channels around each; args `x, y`.
+    LocalResponse(LocalResponse),
+    /// Its backward; args `dy, x, dx`. `dx` covers the channels that the part reads.
+    LocalResponseBackward(LocalResponse),
+    /// `y = (x − mean) / √(variance + eps) · γ + β` over each row, keeping `[mean, 1 / √…]` by row;
+    /// args `x, γ, β, y, kept`.
+    LayerNorm {
+        /// Rows.
+        rows: usize,
+        /// Elements of a row.
+        channels: usize,
+        /// Keeps the division finite.
+        eps: f64,
+    },
+    /// Its gradient; args `dy, x, kept, γ, dx`.
+    LayerNormBackwardData {
+        /// Rows.
+        rows: usize,
+        /// Elements of a row.
+        channels: usize,
+    },
+    /// Its parameters' gradients; args `dy, x, kept, dγ, dβ`.
+    LayerNormBackwardWeights {
+        /// Rows.
+        rows: usize,
+        /// Elements of a row.
+        channels: usize,
+    },
+    /// `y = f(Σ x)`; args `x…, y`.
+    Sum {
+        /// Number of summands.
+        inputs: usize,
+        /// Elements.
+        len: usize,
+        /// Applied on the way out (after fusing).
+        activation: Option<Activation>,
+    },
     /// `y = f(x)`; args `x, y`.
     Activate {
         /// f
@@ -125,6 +278,27 @@ pub enum Kernel {
     },
 }
 
+/// Sizes of a local response normalisation's part (Krizhevsky et al. 2012, with PyTorch's meaning of the numbers).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LocalResponse {
+    /// Rows: samples times places.
+    pub rows: usize,
+    /// Channels that the part reads.
+    pub channels: usize,
+    /// The first channel that it makes, counted from the first that it reads …
+    pub first: usize,
+    /// … and how many it makes.
+    pub out_channels: usize,
+    /// Channels in a window: those from ⌊size / 2⌋ before to ⌈size / 2⌉ − 1 behind.
+    pub size: usize,
+    /// α
+    pub alpha: f64,
+    /// β
+    pub beta: f64,
+    /// k
+    pub k: f64,
+}
+
 /// What changes from step to step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StepArgs {
@@ -147,6 +321,16 @@ pub enum Fusion {
     DenseThrough(Activation),
     /// Weight gradient with the update, where nothing else reads the gradient.
     DenseUpdate,
+    /// Convolution forward with the activation that follows.
+    ConvActivation(Activation),
+    /// Convolution backward-data with the derivative of the activation before.
+    ConvThrough(Activation),
+    /// Convolution, this activation and a maximum over windows that do not overlap, forward and backward.
+    ConvPool(Activation),
+    /// Batch normalisation with the activation that follows, forward and backward.
+    BatchActivation(Activation),
+    /// A sum with the activation that follows.
+    SumActivation(Activation),
 }
 
 impl Kernel {
@@ -157,6 +341,24 @@ impl Kernel {
             Kernel::DenseBackwardData { .. } => "dense-backward-data",
             Kernel::DenseBackwardWeights { .. } => "dense-backward-weights",
             Kernel::DenseBackwardUpdate { .. } => "dense-backward-update",
+            Kernel::ConvForward { .. } => "conv-forward",
+            Kernel::ConvBackwardData { .. } => "conv-backward-data",
+            Kernel::ConvBackwardWeights { .. } => "conv-backward-weights",
+            Kernel::MaxPool { .. } => "max-pool",
+            Kernel::MaxPoolBackward { .. } => "max-pool-backward",
+            Kernel::AveragePool { .. } => "average-pool",
+            Kernel::AveragePoolBackward { .. } => "average-pool-backward",
+            Kernel::BatchSums { .. } => "batch-sums",
+            Kernel::BatchNormalize { .. } => "batch-normalize",
+            Kernel::BatchInfer { .. } => "batch-infer",
+            Kernel::BatchGradientSums { .. } => "batch-gradient-sums",
+            Kernel::BatchBackward { .. } => "batch-backward",
+            Kernel::LocalResponse(_) => "local-response",
+            Kernel::LocalResponseBackward(_) => "local-response-backward",
+            Kernel::LayerNorm { .. } => "layer-norm",
+            Kernel::LayerNormBackwardData { .. } => "layer-norm-backward-data",
+            Kernel::LayerNormBackwardWeights { .. } => "layer-norm-backward-weights",
+            Kernel::Sum { .. } => "sum",
             Kernel::Activate { .. } => "activate",
             Kernel::ActivateBackward { .. } => "activate-backward",
             Kernel::Dropout { .. } => "dropout",
@@ -178,6 +380,25 @@ impl Kernel {
             Kernel::DenseBackwardUpdate { dims, rule, .. } => {
                 dense(dims) + (rule.flops_per_element() * dims.outputs * (dims.inputs + 1)) as f64
             }
+            Kernel::ConvForward { dims, .. }
+            | Kernel::ConvBackwardData { dims, .. }
+            | Kernel::ConvBackwardWeights { dims, .. } => dims.flops(),
+            Kernel::MaxPool { dims, .. }
+            | Kernel::MaxPoolBackward { dims }
+            | Kernel::AveragePool { dims, .. }
+            | Kernel::AveragePoolBackward { dims, .. } => (dims.output_len() * dims.window[0] * dims.window[1]) as f64,
+            Kernel::BatchSums { rows, channels } | Kernel::BatchInfer { rows, channels, .. } => {
+                4.0 * (rows * channels) as f64
+            }
+            Kernel::BatchNormalize { rows, channels, .. } => 4.0 * (rows * channels) as f64,
+            Kernel::BatchGradientSums { rows, channels, .. } => 5.0 * (rows * channels) as f64,
+            Kernel::BatchBackward { rows, channels, .. } => 7.0 * (rows * channels) as f64,
+            Kernel::LocalResponse(l) => ((2 * l.size + 20) * l.rows * l.out_channels) as f64,
+            Kernel::LocalResponseBackward(l) => ((4 * l.size + 30) * l.rows * l.out_channels) as f64,
+            Kernel::LayerNorm { rows, channels, .. } => 7.0 * (rows * channels) as f64,
+            Kernel::LayerNormBackwardData { rows, channels } => 9.0 * (rows * channels) as f64,
+            Kernel::LayerNormBackwardWeights { rows, channels } => 5.0 * (rows * channels) as f64,
+            Kernel::Sum { inputs, len, .. } => (inputs * len) as f64,
             Kernel::Activate { len, .. } | Kernel::ActivateBackward { len, .. } => 4.0 * *len as f64,
             Kernel::Dropout { region, .. } => 12.0 * region.len() as f64,
             Kernel::Loss { rows, classes, .. } => 20.0 * (rows * classes) as f64,
@@ -199,6 +420,40 @@ impl Kernel {
             Kernel::DenseBackwardUpdate { dims, rule, .. } => {
                 dense(dims) + ((1 + 2 * rule.states().len()) * dims.outputs * dims.inputs) as f64
             }
+            Kernel::ConvForward { dims, pool, .. } => {
+                let made = pool.map_or(dims.output_len(), |p| p.output_len() + p.codes_len());
+                (dims.input_len() + dims.weight_len() + made) as f64
+            }
+            Kernel::ConvBackwardData { dims, pooled, through } => {
+                let read = pooled.map_or(dims.output_len(), |p| p.output_len() + p.codes_len());
+                let saved = if through.is_some() { dims.input_len() } else { 0 };
+                (read + saved + dims.weight_len() + dims.input_len()) as f64
+            }
+            Kernel::ConvBackwardWeights { dims, pooled, .. } => {
+                let read = pooled.map_or(dims.output_len(), |p| p.output_len() + p.codes_len());
+                (read + dims.weight_len() + dims.input_len()) as f64
+            }
+            Kernel::MaxPool { dims, .. } | Kernel::MaxPoolBackward { dims } => {
+                (dims.input_len() + dims.output_len() + dims.codes_len()) as f64
+            }
+            Kernel::AveragePool { dims, .. } | Kernel::AveragePoolBackward { dims, .. } => {
+                (dims.input_len() + dims.output_len()) as f64
+            }
+            Kernel::BatchSums { rows, channels } => (rows * channels) as f64,
+            Kernel::BatchNormalize { rows, channels, .. }
+            | Kernel::BatchInfer { rows, channels, .. }
+            | Kernel::LayerNorm { rows, channels, .. } => 2.0 * (rows * channels) as f64,
+            Kernel::BatchGradientSums { rows, channels, through } => {
+                (2 + usize::from(through.is_some())) as f64 * (rows * channels) as f64
+            }
+            Kernel::BatchBackward { rows, channels, through, .. } => {
+                (3 + usize::from(through.is_some())) as f64 * (rows * channels) as f64
+            }
+            Kernel::LocalResponse(l) => (l.rows * (l.channels + l.out_channels)) as f64,
+            Kernel::LocalResponseBackward(l) => (l.rows * (2 * l.channels + l.out_channels)) as f64,
+            Kernel::LayerNormBackwardData { rows, channels } => 3.0 * (rows * channels) as f64,
+            Kernel::LayerNormBackwardWeights { rows, channels } => 2.0 * (rows * channels) as f64,
+            Kernel::Sum { inputs, len, .. } => ((inputs + 1) * len) as f64,
             Kernel::Activate { len, .. } => 2.0 * *len as f64,
             Kernel::ActivateBackward { len, .. } => 3.0 * *len as f64,
             Kernel::Dropout { region, .. } => 2.0 * region.len() as f64,
@@ -254,6 +509,25 @@ impl Kernel {
             Kernel::DenseBackwardUpdate { bias, rule, .. } => {
                 (2..2 + (1 + rule.states().len()) * (1 + usize::from(*bias))).collect()
             }
+            Kernel::ConvForward { bias, pool, codes, .. } => {
+                if pool.is_some() && *codes {
+                    vec![2, 3 + usize::from(*bias)]
+                } else {
+                    vec![2]
+                }
+            }
+            Kernel::ConvBackwardData { .. } => vec![2],
+            Kernel::ConvBackwardWeights { bias: true, .. } => vec![2, 3],
+            Kernel::ConvBackwardWeights { bias: false, .. } => vec![2],
+            Kernel::MaxPool { .. } => vec![1, 2],
+            Kernel::AveragePool { .. } | Kernel::AveragePoolBackward { .. } | Kernel::LocalResponse(_) => vec![1],
+            Kernel::MaxPoolBackward { .. } | Kernel::BatchSums { .. } | Kernel::LocalResponseBackward(_) => vec![2],
+            Kernel::BatchNormalize { .. } => vec![2, 3, 6, 7],
+            Kernel::BatchInfer { .. } | Kernel::BatchBackward { .. } => vec![5],
+            Kernel::BatchGradientSums { .. } => vec![3],
+            Kernel::LayerNorm { .. } | Kernel::LayerNormBackwardWeights { .. } => vec![3, 4],
+            Kernel::LayerNormBackwardData { .. } => vec![4],
+            Kernel::Sum { inputs, .. } => vec![*inputs],
             Kernel::Activate { .. } | Kernel::Dropout { .. } | Kernel::Copy(_) | Kernel::Add(_) => vec![1],
             Kernel::Loss { .. } => vec![2, 3],
             Kernel::Zero { .. } => vec![0],

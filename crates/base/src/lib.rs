@@ -24,5 +24,6 @@ pub mod region;
 pub mod stage;
 pub mod text;
 pub mod units;
+pub mod window;
 
 pub use error::{Error, Kind, Result};

@@ -60,6 +60,7 @@ impl Cpu {
                 unsafe { std::ptr::write_bytes(self.at(a[0]), 0, *len) }
             }
             Kernel::Update { rule, segments } => self.update(rule, segments, a, args),
+            other => unimplemented!("{}", other.name()),
         }
     }
 

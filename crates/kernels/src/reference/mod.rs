@@ -112,6 +112,7 @@ impl Device for Reference {
             Kernel::Add(walk) => self.walk(walk, true, a),
             Kernel::Zero { len } => self.output(a[0], &vec![0.0; *len]),
             Kernel::Update { rule, segments } => self.update(rule, segments, a, args),
+            other => unimplemented!("{}", other.name()),
         }
         self.submitted += 1;
         Event(self.submitted)
