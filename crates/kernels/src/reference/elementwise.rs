@@ -1,4 +1,4 @@
-//! Activations, dropout and strided copies, element by element.
+//! Activations, sums, dropout and strided copies, element by element.
 
 use super::Reference;
 use super::erf::erfc;
@@ -56,6 +56,18 @@ impl Reference {
         let (dy, saved) = (self.input(args[0], len), self.input(args[1], len));
         let dx: Vec<f64> = dy.iter().zip(&saved).map(|(dy, saved)| derivative(f, *saved, *dy)).collect();
         self.output(args[2], &dx);
+    }
+
+    /// `y = f(Σ x)`
+    pub(super) fn sum(&mut self, inputs: usize, len: usize, f: Option<Activation>, args: &[BufferId]) {
+        let mut y = vec![0.0; len];
+        for x in &args[..inputs] {
+            y.iter_mut().zip(self.input(*x, len)).for_each(|(y, x)| *y += x);
+        }
+        if let Some(f) = f {
+            y.iter_mut().for_each(|y| *y = value(f, *y));
+        }
+        self.output(args[inputs], &y);
     }
 
     /// `y = x · mask / (1 − rate)`

@@ -3,22 +3,27 @@
 //! Every kernel of every other device is compared with the ones here, so they are written to be read, not to be fast.
 //! Buffers cannot be seen from outside: `pack` copies into a staging of its own and `unpack` copies back, as a GPU would.
 
+mod batch;
+mod conv;
 mod dense;
 mod elementwise;
 pub mod erf;
 mod loss;
+mod norm;
+mod pool;
 mod staging;
 mod update;
 
 use crate::contract;
 use crate::device::{Device, Event, Staging};
+use batch::Batch;
 use paceline_base::kernel::{Arena, BufferId, Call, Fusion, Kernel, StepArgs, Values};
 use paceline_base::op::Activation;
 use paceline_base::units::DType;
 use paceline_base::{Error, Result};
 
 /// All fusions that any device may declare.
-const FUSIONS: [Fusion; 8] = [
+const FUSIONS: [Fusion; 18] = [
     Fusion::DenseActivation(Activation::Relu),
     Fusion::DenseActivation(Activation::Tanh),
     Fusion::DenseActivation(Activation::Sigmoid),
@@ -27,6 +32,16 @@ const FUSIONS: [Fusion; 8] = [
     Fusion::DenseThrough(Activation::Tanh),
     Fusion::DenseThrough(Activation::Sigmoid),
     Fusion::DenseUpdate,
+    Fusion::ConvActivation(Activation::Relu),
+    Fusion::ConvActivation(Activation::Tanh),
+    Fusion::ConvActivation(Activation::Sigmoid),
+    Fusion::ConvActivation(Activation::Gelu),
+    Fusion::ConvThrough(Activation::Relu),
+    Fusion::ConvThrough(Activation::Tanh),
+    Fusion::ConvThrough(Activation::Sigmoid),
+    Fusion::ConvPool(Activation::Relu),
+    Fusion::BatchActivation(Activation::Relu),
+    Fusion::SumActivation(Activation::Relu),
 ];
 
 /// The slow, exact twin of every device.
@@ -104,6 +119,41 @@ impl Device for Reference {
             Kernel::DenseBackwardUpdate { dims, bias, rule, l2 } => {
                 self.backward_update(*dims, *bias, rule, *l2, a, args);
             }
+            Kernel::ConvForward { dims, bias, activation, pool, codes } => {
+                self.conv_forward(dims, *bias, *activation, pool.as_ref(), *codes, a);
+            }
+            Kernel::ConvBackwardData { dims, through, pooled } => {
+                self.conv_backward_data(dims, *through, pooled.as_ref(), a);
+            }
+            Kernel::ConvBackwardWeights { dims, bias, pooled } => {
+                self.conv_backward_weights(dims, *bias, pooled.as_ref(), a);
+            }
+            Kernel::MaxPool { dims, codes } => self.max_pool(dims, *codes, a),
+            Kernel::MaxPoolBackward { dims } => self.max_pool_backward(dims, a),
+            Kernel::AveragePool { dims, divisor } => self.average_pool(dims, *divisor, a),
+            Kernel::AveragePoolBackward { dims, divisor } => self.average_pool_backward(dims, *divisor, a),
+            Kernel::BatchSums { rows, channels } => self.batch_sums(Batch::new(*rows, *channels), a),
+            Kernel::BatchNormalize { rows, channels, count, eps, momentum, activation } => {
+                let batch = Batch { count: *count, eps: *eps, ..Batch::new(*rows, *channels) };
+                self.batch_normalize(batch, *momentum, *activation, a);
+            }
+            Kernel::BatchInfer { rows, channels, eps, activation } => {
+                self.batch_infer(Batch { eps: *eps, ..Batch::new(*rows, *channels) }, *activation, a);
+            }
+            Kernel::BatchGradientSums { rows, channels, through } => {
+                self.batch_gradient_sums(Batch::new(*rows, *channels), *through, a);
+            }
+            Kernel::BatchBackward { rows, channels, count, through } => {
+                self.batch_backward(Batch { count: *count, ..Batch::new(*rows, *channels) }, *through, a);
+            }
+            Kernel::LocalResponse(l) => self.local_response(l, a),
+            Kernel::LocalResponseBackward(l) => self.local_response_backward(l, a),
+            Kernel::LayerNorm { rows, channels, eps } => self.layer_norm(*rows, *channels, *eps, a),
+            Kernel::LayerNormBackwardData { rows, channels } => self.layer_norm_backward_data(*rows, *channels, a),
+            Kernel::LayerNormBackwardWeights { rows, channels } => {
+                self.layer_norm_backward_weights(*rows, *channels, a);
+            }
+            Kernel::Sum { inputs, len, activation } => self.sum(*inputs, *len, *activation, a),
             Kernel::Activate { function, len } => self.activate(*function, *len, a),
             Kernel::ActivateBackward { function, len } => self.activate_backward(*function, *len, a),
             Kernel::Dropout { rate, layer, region, shape } => self.dropout(*rate, *layer, region, shape, a, args),
@@ -112,7 +162,6 @@ impl Device for Reference {
             Kernel::Add(walk) => self.walk(walk, true, a),
             Kernel::Zero { len } => self.output(a[0], &vec![0.0; *len]),
             Kernel::Update { rule, segments } => self.update(rule, segments, a, args),
-            other => unimplemented!("{}", other.name()),
         }
         self.submitted += 1;
         Event(self.submitted)

@@ -2,6 +2,8 @@
 
 #![allow(dead_code)] // each test binary uses its own part
 
+pub mod shapes;
+
 use paceline_base::kernel::{Arena, BufferId, Call, Kernel, StepArgs, Values};
 use paceline_base::random::{Stream, Use};
 use paceline_kernels::tuning::Blocks;
