@@ -1,0 +1,111 @@
+"""Paceline, through its command line: the one place that knows its flags and its records.
+
+Examples/s are those of the steps after the first ones, from steps.jsonl: neither start nor evaluation is in them. The time
+of a step is everything a rank does in it: bringing the samples in, computing, waiting, exchanging, updating.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from common.program import Failed
+
+#: Steps that are not counted: pages and caches are cold.
+WARM = 2
+#: Batches of made-up images, as bytes: as much memory as the two batches of f32 that a peer holds.
+HELD = 8
+
+
+def arguments(row, how, steps, run_dir):
+    """The command line of one run after the program's name."""
+    count = HELD * row.batch
+    settings = {
+        "data.name": f"fake:{row.size}x{row.size}x3:{row.classes}:{count}",
+        "data.validation": "test",
+        "model.preset": row.model,
+        "optimizer.name": row.optimizer,
+        "optimizer.rate": row.rate,
+        "train.batch": row.batch,
+        "train.epochs": -(-(steps + 1) // HELD),
+        "train.max_steps": steps,
+        "checkpoint.every": "never",
+        "record.every": 1,
+    }
+    line = ["train"]
+    for key, value in settings.items():
+        line += ["--set", f"{key}={value}"]
+    for flag in ("strategy", "device", "replicas", "threads"):
+        if flag in how:
+            line += [f"--{flag}", str(how[flag])]
+    return line + ["--run-dir", str(run_dir)]
+
+
+def read_records(run_dir, steps):
+    """{seconds per example, losses, peak RSS, parameters} of a finished run."""
+    run_dir = Path(run_dir)
+    try:
+        summary = json.loads((run_dir / "summary.json").read_text())
+        records = [json.loads(line) for line in (run_dir / "steps.jsonl").read_text().splitlines()]
+        done = [r for r in records if r["kind"] == "step" and r["rank"] == 0]
+        counted = done[WARM:]
+        seconds = sum(sum(r["split"].values()) for r in counted)
+        examples = sum(r["batch"] * r["steps"] for r in counted)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise Failed(f"no usable records in the run directory ({error!r})") from None
+    if len(done) != steps or seconds <= 0:
+        raise Failed(f"steps.jsonl has {len(done)} steps, {steps} were asked for")
+    return {
+        "seconds": seconds / examples,
+        "steps": len(counted),
+        "loss": [done[0]["loss"], done[-1]["loss"]],
+        "peak_rss": summary.get("peak_rss_bytes"),
+        "parameters": summary.get("parameters"),
+    }
+
+
+class Run:
+    """One training process; start several to have them run at the same time."""
+
+    def __init__(self, binary, row, how, steps):
+        self.steps = steps + WARM
+        self.run_dir = Path(tempfile.mkdtemp(prefix="paceline-bench-"))
+        line = [str(binary), *arguments(row, how, self.steps, self.run_dir / "run")]
+        self.log = open(self.run_dir / "log", "w+")
+        self.process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
+
+    def finish(self):
+        """Waits, and returns what `read_records` does."""
+        try:
+            _, status, usage = os.wait4(self.process.pid, 0)
+            self.process.returncode = os.waitstatus_to_exitcode(status)
+            if self.process.returncode != 0:
+                self.log.seek(0)
+                said = [line.strip() for line in self.log if line.strip()]
+                raise Failed(f"exit code {self.process.returncode}: {said[-1][:300] if said else 'no message'}")
+            answer = read_records(self.run_dir / "run", self.steps)
+            answer["peak_rss"] = answer["peak_rss"] or usage.ru_maxrss * 1024
+            return answer
+        finally:
+            self.log.close()
+            shutil.rmtree(self.run_dir, ignore_errors=True)
+
+
+class Paced:
+    """Runs of one row whose number of steps follows from how long a step took the last time."""
+
+    def __init__(self, binary, budget, least):
+        self.binary, self.budget, self.least = binary, budget, least
+        self.known = {}
+
+    def steps(self, row, name):
+        if (row.name, name) not in self.known:
+            return self.least
+        return max(self.least, min(200, round(self.budget / self.known[row.name, name])))
+
+    def measure(self, row, name, how):
+        answer = Run(self.binary, row, how, self.steps(row, name)).finish()
+        self.known[row.name, name] = answer["seconds"] * row.batch
+        return answer
