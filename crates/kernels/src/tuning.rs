@@ -3,11 +3,11 @@
 //! The default is a deterministic function of the processor kind, never of a clock: the same processor makes the same choices and so the
 //! same bits. Of all fields only `isa` and `blocks.dot_length` change bits (they change the order of a sum); the others change speed.
 
-use crate::cpu::Isa;
+use crate::cpu::{Algorithm, ConvCase, Isa};
 use serde::{Deserialize, Serialize};
 
 /// The kernel choices of one `Cpu`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tuning {
     /// The instruction set.
     pub isa: Isa,
@@ -17,6 +17,19 @@ pub struct Tuning {
     pub parallel_flops: usize,
     /// Element-wise kernels below so many elements run on the driving thread alone.
     pub parallel_elements: usize,
+    /// The algorithm of each convolution that was measured; the likely one for others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub convs: Vec<ConvChoice>,
+}
+
+/// The algorithm of one convolution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConvChoice {
+    /// Which one.
+    #[serde(flatten)]
+    pub case: ConvCase,
+    /// How it is computed.
+    pub algorithm: Algorithm,
 }
 
 /// Sizes of the blocks that the dense kernels keep in caches.
@@ -59,7 +72,12 @@ impl Tuning {
             pack_terms: 64,
             factor_elements: 160 << 10,
         };
-        Self { isa, blocks, parallel_flops: 400_000, parallel_elements: 32_768 }
+        Self { isa, blocks, parallel_flops: 400_000, parallel_elements: 32_768, convs: Vec::new() }
+    }
+
+    /// The algorithm for a convolution.
+    pub(crate) fn conv(&self, case: &ConvCase) -> Algorithm {
+        self.convs.iter().find(|c| c.case == *case).map_or_else(|| case.likely(), |c| c.algorithm)
     }
 
     /// What is wrong with imported choices, if anything.
@@ -71,6 +89,9 @@ impl Tuning {
         let sizes = [dot_length, sample_elements, term_block, row_block, factor_elements];
         if sizes.iter().any(|size| !(1..1 << 22).contains(size)) {
             return Some("the tuning's block sizes must be positive and below four million".into());
+        }
+        if let Some(bad) = self.convs.iter().find(|c| !c.case.candidates().contains(&c.algorithm)) {
+            return Some(format!("the tuning wants {} for {:?}, which it cannot do", bad.algorithm, bad.case.dims));
         }
         None
     }

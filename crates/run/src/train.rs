@@ -113,7 +113,7 @@ pub fn train(config: &Config, place: &Place, watcher: &dyn Watcher, stop: &Atomi
     dir.write_run_toml(&RunToml {
         version: env!("CARGO_PKG_VERSION").into(),
         machine: machine::describe(),
-        tuning: resolved.tuning,
+        tuning: resolved.tuning.clone(),
         plan: paceline_plan::to_toml(&resolved.layout.plan)?,
         config: resolved.config.to_table(),
     })?;
@@ -433,7 +433,7 @@ impl OneRun<'_> {
         let (size, count) = (r.options.eval_batch, test.len());
         let evaluate_sizes = [size.min(count), count % size].into_iter().filter(|&n| n > 0).collect();
         let batches = Batches { train: Vec::new(), evaluate: evaluate_sizes };
-        let device = Cpu::new(CpuOptions { tuning: Some(r.tuning), ..CpuOptions::default() })?;
+        let device = Cpu::new(CpuOptions { tuning: Some(r.tuning.clone()), ..CpuOptions::default() })?;
         let plan = Plan::data_parallel(1);
         let schedule = Arc::new(lower(&r.graph, &plan, &batches, r.schedule.rule, device.fusions())?);
         let comm = threads(1).swap_remove(0);

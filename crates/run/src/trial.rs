@@ -235,7 +235,7 @@ fn try_steps(
 
 /// What the device takes as one.
 pub fn fusions(tuning: Option<&Tuning>) -> Result<Vec<Fusion>> {
-    Ok(Cpu::new(CpuOptions { tuning: tuning.copied(), ..CpuOptions::default() })?.fusions().to_vec())
+    Ok(Cpu::new(CpuOptions { tuning: tuning.cloned(), ..CpuOptions::default() })?.fusions().to_vec())
 }
 
 /// The device of one rank. It may bind the calling thread to cores: only the rank's own thread calls this.
@@ -245,7 +245,7 @@ pub fn make_device(layout: &Layout, tuning: Option<&Tuning>) -> Result<Cpu> {
     Cpu::new(CpuOptions {
         threads: layout.threads,
         cores: layout.core.map(|c| vec![c]),
-        tuning: tuning.copied(),
+        tuning: tuning.cloned(),
         ..CpuOptions::default()
     })
 }

@@ -87,6 +87,14 @@ impl Detected {
         isa.is_available().then_some(Self(isa))
     }
 
+    /// Elements of a vector.
+    pub(crate) fn lanes(self) -> usize {
+        match self.0 {
+            Isa::Avx512 => 16,
+            Isa::Avx2 | Isa::Portable => 8,
+        }
+    }
+
     /// Runs a kernel.
     ///
     /// # Safety

@@ -4,6 +4,7 @@
 //! divided over a small pool, by elements of the *result*, so that the bits do not depend on the number of threads.
 
 mod activate;
+mod conv;
 mod dense;
 mod dropout;
 mod isa;
@@ -17,10 +18,12 @@ mod rule;
 mod simd;
 mod submit;
 
+pub use conv::{Algorithm, ConvCase, Pass};
 pub use isa::Isa;
 
 use crate::device::{Device, Event, Staging};
 use crate::tuning::Tuning;
+use conv::Convs;
 use isa::Detected;
 use memory::Memory;
 use moves::{FromBytes, FromDoubles};
@@ -65,6 +68,7 @@ pub struct Cpu {
     pool: Pool,
     /// Scratch of each thread, one after the other.
     scratch: Memory,
+    convs: Convs,
     memory: Arc<Memory>,
     slots: Vec<(usize, usize)>,
     lent: Vec<bool>,
@@ -94,10 +98,11 @@ impl Cpu {
         let pool = Pool::new(threads.max(1), cores.as_deref())?;
         Ok(Self {
             isa: Detected::new(tuning.isa).ok_or_else(|| Error::internal("an undetected instruction set"))?,
+            scratch: Memory::new(pool.threads() * tuning.blocks.scratch())?,
             tuning,
             cores,
-            scratch: Memory::new(pool.threads() * tuning.blocks.scratch())?,
             pool,
+            convs: Convs::default(),
             memory: Arc::new(Memory::new(0)?),
             slots: Vec::new(),
             lent: Vec::new(),
@@ -107,7 +112,7 @@ impl Cpu {
 
     /// The kernel choices in use: save them, and give them to the device that resumes the run.
     pub fn tuning(&self) -> Tuning {
-        self.tuning
+        self.tuning.clone()
     }
 
     /// Where a buffer begins, and its length.

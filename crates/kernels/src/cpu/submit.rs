@@ -60,18 +60,23 @@ impl Cpu {
                 unsafe { std::ptr::write_bytes(self.at(a[0]), 0, *len) }
             }
             Kernel::Update { rule, segments } => self.update(rule, segments, a, args),
+            Kernel::ConvForward { dims, bias, activation, pool, codes } => {
+                self.conv_forward(dims, *bias, *activation, *pool, *codes, a);
+            }
+            Kernel::ConvBackwardData { dims, through, pooled } => self.conv_backward_data(dims, *through, *pooled, a),
+            Kernel::ConvBackwardWeights { dims, bias, pooled } => self.conv_backward_weights(dims, *bias, *pooled, a),
             other => unimplemented!("{}", other.name()),
         }
     }
 
     /// Where a buffer begins.
     #[inline]
-    fn at(&self, id: BufferId) -> *mut f32 {
+    pub(super) fn at(&self, id: BufferId) -> *mut f32 {
         self.buffer(id).0
     }
 
     /// Divides `0..units` over the threads if the work is worth it; calls `part(thread, first, end)`.
-    fn divide(&mut self, worth: bool, units: usize, part: impl Fn(usize, usize, usize) + Sync) {
+    pub(super) fn divide(&mut self, worth: bool, units: usize, part: impl Fn(usize, usize, usize) + Sync) {
         let threads = self.pool.threads();
         if threads == 1 || !worth {
             part(0, 0, units);
@@ -216,7 +221,7 @@ impl Cpu {
         }
     }
 
-    fn activate(&mut self, f: Activation, len: usize, a: &[BufferId]) {
+    pub(super) fn activate(&mut self, f: Activation, len: usize, a: &[BufferId]) {
         let (x, y, isa) = (Shared(self.at(a[0])), Shared(self.at(a[1])), self.isa);
         self.elements(len, |first, end| {
             let (x, y) = (x.get().wrapping_add(first), y.get().wrapping_add(first));
@@ -225,7 +230,7 @@ impl Cpu {
         });
     }
 
-    fn activate_backward(&mut self, f: Activation, len: usize, a: &[BufferId]) {
+    pub(super) fn activate_backward(&mut self, f: Activation, len: usize, a: &[BufferId]) {
         let (dy, saved, dx) = (Shared(self.at(a[0])), Shared(self.at(a[1])), Shared(self.at(a[2])));
         let isa = self.isa;
         self.elements(len, |first, end| {

@@ -12,3 +12,4 @@ mod tiles;
 
 pub(crate) use forward::Forward;
 pub(crate) use gradient::{BiasGradient, Finish, Product};
+pub(crate) use tiles::Pieces;

@@ -2,7 +2,7 @@
 
 /// The pieces of `0..extent`, each at most `most` long and as equal as can be: 128 by 6 is 18 sixes and 4 fives, not 21 sixes and a two.
 #[derive(Clone, Copy)]
-pub(super) struct Pieces {
+pub(crate) struct Pieces {
     at: usize,
     end: usize,
     long: usize,
@@ -11,7 +11,7 @@ pub(super) struct Pieces {
 
 impl Pieces {
     #[inline(always)]
-    pub(super) fn new(start: usize, end: usize, most: usize) -> Self {
+    pub(crate) fn new(start: usize, end: usize, most: usize) -> Self {
         let extent = end - start;
         let count = extent.div_ceil(most).max(1);
         Self { at: start, end, long: extent % count, size: extent / count }
@@ -21,7 +21,7 @@ impl Pieces {
 impl Pieces {
     /// The pieces as at most two runs of equal ones: (start, length, count).
     #[inline(always)]
-    pub(super) fn runs(self) -> [(usize, usize, usize); 2] {
+    pub(crate) fn runs(self) -> [(usize, usize, usize); 2] {
         let longer = self.long * (self.size + 1);
         let rest = self.end - self.at - longer;
         [(self.at, self.size + 1, self.long), (self.at + longer, self.size, rest.checked_div(self.size).unwrap_or(0))]

@@ -69,6 +69,31 @@ impl Simd for Avx2 {
         unsafe { _mm256_maskstore_ps(to, _mm256_castps_si256(mask), v) }
     }
     #[inline(always)]
+    unsafe fn load_bytes(self, from: *const u8, n: usize) -> __m256 {
+        let mut bytes = [0u8; 8];
+        // SAFETY: AVX2 by the type, readable by the contract.
+        unsafe {
+            let from = if n >= 8 {
+                from
+            } else {
+                std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), n);
+                bytes.as_ptr()
+            };
+            _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(from.cast())))
+        }
+    }
+    #[inline(always)]
+    unsafe fn store_bytes(self, to: *mut u8, n: usize, v: __m256) {
+        // SAFETY: AVX2 by the type, writable by the contract.
+        unsafe {
+            let words = _mm256_cvtps_epi32(v);
+            let (low, high) = (_mm256_castsi256_si128(words), _mm256_extracti128_si256::<1>(words));
+            let half = _mm_packus_epi32(low, high);
+            let bytes = _mm_cvtsi128_si64(_mm_packus_epi16(half, half)).to_le_bytes();
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, n.min(8));
+        }
+    }
+    #[inline(always)]
     fn head(self, n: usize) -> __m256 {
         // SAFETY: AVX2 by the type; the window of 8 begins at 0 … 8 in a table of 16.
         unsafe { _mm256_loadu_ps(HEADS.as_ptr().add(8 - n.min(8)).cast()) }

@@ -93,6 +93,25 @@ impl Simd for Avx512 {
         unsafe { _mm512_mask_storeu_ps(to, mask, v) }
     }
     #[inline(always)]
+    unsafe fn load_bytes(self, from: *const u8, n: usize) -> __m512 {
+        let mut bytes = [0u8; 16];
+        // SAFETY: AVX-512F by the type, readable by the contract.
+        unsafe {
+            let bytes = if n >= 16 {
+                _mm_loadu_si128(from.cast())
+            } else {
+                std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), n);
+                _mm_loadu_si128(bytes.as_ptr().cast())
+            };
+            _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes))
+        }
+    }
+    #[inline(always)]
+    unsafe fn store_bytes(self, to: *mut u8, n: usize, v: __m512) {
+        // SAFETY: AVX-512F by the type, writable by the contract; masked lanes are not touched.
+        unsafe { _mm512_mask_cvtepi32_storeu_epi8(to.cast(), self.head(n), _mm512_cvtps_epi32(v)) }
+    }
+    #[inline(always)]
     fn head(self, n: usize) -> __mmask16 {
         if n >= 16 { u16::MAX } else { (1 << n) - 1 }
     }

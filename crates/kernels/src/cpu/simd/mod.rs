@@ -68,6 +68,17 @@ pub(crate) trait Simd: Copy {
     /// The lanes of the mask must be writable.
     unsafe fn store_head(self, to: *mut f32, mask: Self::M, v: Self::V);
 
+    /// Reads `n` bytes as numbers; the other lanes are zero.
+    ///
+    /// # Safety
+    /// They must be readable.
+    unsafe fn load_bytes(self, from: *const u8, n: usize) -> Self::V;
+    /// Writes the first `n` lanes, whole numbers below 256, as bytes.
+    ///
+    /// # Safety
+    /// They must be writable.
+    unsafe fn store_bytes(self, to: *mut u8, n: usize, v: Self::V);
+
     fn add(self, a: Self::V, b: Self::V) -> Self::V;
     fn sub(self, a: Self::V, b: Self::V) -> Self::V;
     fn mul(self, a: Self::V, b: Self::V) -> Self::V;

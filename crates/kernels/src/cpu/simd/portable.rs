@@ -39,8 +39,13 @@ impl Simd for Portable {
 
     #[inline(always)]
     unsafe fn apart<B: Body>(self, body: B) -> B::Out {
+        #[inline(never)]
+        unsafe fn entry<B: Body>(body: B) -> B::Out {
+            // SAFETY: passed on to the caller of `apart`.
+            unsafe { body.run(Portable) }
+        }
         // SAFETY: by the contract.
-        unsafe { body.run(self) }
+        unsafe { entry(body) }
     }
     #[inline(always)]
     fn splat(self, x: f32) -> V {
@@ -78,6 +83,18 @@ impl Simd for Portable {
                 // SAFETY: writable by the contract.
                 unsafe { *to.add(i) = v[i] };
             }
+        }
+    }
+    #[inline(always)]
+    unsafe fn load_bytes(self, from: *const u8, n: usize) -> V {
+        // SAFETY: readable by the contract.
+        std::array::from_fn(|i| if i < n { f32::from(unsafe { *from.add(i) }) } else { 0.0 })
+    }
+    #[inline(always)]
+    unsafe fn store_bytes(self, to: *mut u8, n: usize, v: V) {
+        for i in 0..n.min(8) {
+            // SAFETY: writable by the contract.
+            unsafe { *to.add(i) = v[i] as u8 };
         }
     }
     #[inline(always)]

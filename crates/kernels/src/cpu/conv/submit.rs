@@ -1,0 +1,411 @@
+//! From a convolution's call to its kernels: packs weights, divides the work over threads, puts partial gradients together.
+
+use super::direct::{self, Geometry, Weight};
+use super::plan::{Algorithm, ConvCase, Pass, Plan};
+use super::scheme::{Scheme, Tile2Kernel3, Tile2Kernel5, Tile4Kernel3};
+use super::source::{Content, Image, Source};
+use super::winograd::{self, Shape, Sink};
+use crate::cpu::Cpu;
+use crate::cpu::submit::Shared;
+use paceline_base::kernel::BufferId;
+use paceline_base::op::Activation;
+use paceline_base::region::split_range;
+use paceline_base::window::{ConvDims, PoolDims};
+use std::marker::PhantomData;
+use std::ptr::{null, null_mut};
+
+fn input(d: &ConvDims) -> Image {
+    Image { height: d.height, width: d.width, channels: d.channels }
+}
+
+fn output(d: &ConvDims) -> Image {
+    Image { height: d.out_height, width: d.out_width, channels: d.out_channels }
+}
+
+fn weight(d: &ConvDims) -> Weight {
+    Weight { channels: d.channels / d.groups, kernel: (d.kernel[0], d.kernel[1]) }
+}
+
+/// Calls a method for the scheme of an algorithm.
+macro_rules! with_scheme {
+    ($algorithm:expr, $self:ident.$method:ident($($arg:expr),*)) => {
+        match $algorithm {
+            Algorithm::Winograd2 => $self.$method::<Tile2Kernel3>($($arg),*),
+            Algorithm::Winograd4 => $self.$method::<Tile4Kernel3>($($arg),*),
+            Algorithm::Winograd5 => $self.$method::<Tile2Kernel5>($($arg),*),
+            Algorithm::Direct => unreachable!("not a transform"),
+        }
+    };
+}
+
+impl Cpu {
+    /// The plan of a convolution; chosen by the tuning, or by what is likely.
+    fn conv_plan(&mut self, case: &ConvCase) -> std::sync::Arc<Plan> {
+        let (tuning, lanes, threads) = (&self.tuning, self.isa.lanes(), self.pool.threads());
+        let plan = self.convs.plan(case, || tuning.conv(case), lanes, threads);
+        // `prepare` made room before the first step; only calls that were never announced can fail here.
+        plan.unwrap_or_else(|e| panic!("{e}"))
+    }
+
+    /// Scratch of the convolutions.
+    fn conv_scratch(&self) -> *mut f32 {
+        self.convs.scratch.as_ref().map_or(null_mut(), |s| s.as_ptr())
+    }
+
+    /// A gradient: as it is, or behind a pool.
+    fn gradient(&self, d: &ConvDims, dy: BufferId, pooled: Option<(PoolDims, BufferId)>) -> Source {
+        let dy = self.at(dy);
+        let content = match pooled {
+            None => Content::Plain(dy),
+            Some((pool, codes)) => Content::Pooled { dy, codes: self.at(codes).cast::<u8>().cast_const(), pool },
+        };
+        Source { image: output(d), content }
+    }
+
+    pub(in crate::cpu) fn conv_forward(
+        &mut self,
+        d: &ConvDims,
+        bias: bool,
+        activation: Option<Activation>,
+        pool: Option<PoolDims>,
+        codes: bool,
+        a: &[BufferId],
+    ) {
+        let relu = activation == Some(Activation::Relu);
+        assert!(pool.is_none() || relu || activation.is_none(), "a pool behind {activation:?} in one kernel");
+        let case = ConvCase { pass: Pass::Forward, dims: *d, pool };
+        let sink = Sink {
+            bias: if bias { self.at(a[3]) } else { null() },
+            relu,
+            y: self.at(a[2]),
+            saved: null(),
+            pool: pool.map(|p| {
+                let to = if codes { self.at(a[3 + usize::from(bias)]).cast::<u8>() } else { null_mut() };
+                (p, to)
+            }),
+        };
+        let source = Source { image: input(d), content: Content::Plain(self.at(a[0])) };
+        let shape = Shape {
+            samples: d.samples,
+            input: input(d),
+            output: output(d),
+            pad: [d.pad[0] as isize, d.pad[1] as isize],
+        };
+        self.convolve(&case, shape, source, sink, self.at(a[1]));
+        if let Some(f) = activation.filter(|_| !relu) {
+            self.activate(f, d.output_len(), &[a[2], a[2]]);
+        }
+    }
+
+    pub(in crate::cpu) fn conv_backward_data(
+        &mut self,
+        d: &ConvDims,
+        through: Option<Activation>,
+        pooled: Option<PoolDims>,
+        a: &[BufferId],
+    ) {
+        let relu = through == Some(Activation::Relu);
+        let saved = through.map(|_| a[3 + usize::from(pooled.is_some())]);
+        let case = ConvCase { pass: Pass::Data, dims: *d, pool: pooled };
+        let sink = Sink {
+            bias: null(),
+            relu: false,
+            y: self.at(a[2]),
+            saved: saved.filter(|_| relu).map_or(null(), |id| self.at(id).cast_const()),
+            pool: None,
+        };
+        let source = self.gradient(d, a[0], pooled.map(|p| (p, a[3])));
+        let turned = |axis: usize| (d.kernel[axis] as isize - 1) - d.pad[axis] as isize;
+        let shape = Shape { samples: d.samples, input: output(d), output: input(d), pad: [turned(0), turned(1)] };
+        self.convolve(&case, shape, source, sink, self.at(a[1]));
+        if let (Some(f), Some(saved)) = (through.filter(|_| !relu), saved) {
+            self.activate_backward(f, d.input_len(), &[a[2], saved, a[2]]);
+        }
+    }
+
+    /// The output, or the gradient of the input.
+    fn convolve(&mut self, case: &ConvCase, shape: Shape, source: Source, sink: Sink, w: *const f32) {
+        if shape.samples == 0 || shape.output.len() == 0 {
+            return;
+        }
+        let plan = self.conv_plan(case);
+        match &plan.geometry {
+            Some(geometry) => self.convolve_directly(case, &plan, geometry, shape, source, sink, w),
+            None => with_scheme!(plan.algorithm, self.convolve_by_tiles(case, &plan, shape, source, sink, w)),
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)] // the parts of one problem
+    fn convolve_directly(
+        &mut self,
+        case: &ConvCase,
+        plan: &Plan,
+        geometry: &Geometry,
+        shape: Shape,
+        source: Source,
+        sink: Sink,
+        w: *const f32,
+    ) {
+        let (isa, scratch) = (self.isa, Shared(self.conv_scratch()));
+        let turned = case.pass == Pass::Data;
+        // SAFETY: the contract was checked; scratch has room for the packed weights.
+        unsafe { isa.run(direct::Pack { geometry, w, weight: weight(&case.dims), turned, to: scratch.get() }) };
+        let own = plan.own;
+        for phase in 0..geometry.phases.len() {
+            let strips = shape.samples * geometry.strips(phase);
+            let whole = Shared(direct::Strips {
+                geometry,
+                phase,
+                source,
+                packed: scratch.get(),
+                output: shape.output,
+                sink,
+                strips: (0, 0),
+                scratch: null_mut(),
+            });
+            self.divide(self.conv_worth(&case.dims), strips, |thread, first, end| {
+                let mut part = whole.get();
+                part.strips = (first, end);
+                part.scratch = scratch.get().wrapping_add(plan.shared + thread * own);
+                // SAFETY: the contract was checked; parts have their own strips and scratch.
+                unsafe { isa.run(part) }
+            });
+        }
+    }
+
+    fn convolve_by_tiles<C: Scheme + Sync>(
+        &mut self,
+        case: &ConvCase,
+        plan: &Plan,
+        shape: Shape,
+        source: Source,
+        sink: Sink,
+        w: *const f32,
+    ) {
+        let (isa, scratch) = (self.isa, Shared(self.conv_scratch()));
+        let worth = self.conv_worth(&case.dims);
+        let outputs = shape.output.channels;
+        let pack = Shared(winograd::Pack::<C> {
+            w,
+            channels: case.dims.channels,
+            terms: shape.input.channels,
+            outputs,
+            turned: case.pass == Pass::Data,
+            u: scratch.get(),
+            vectors: (0, 0),
+            scheme: PhantomData,
+        });
+        self.divide(worth, outputs.div_ceil(isa.lanes()), |_, first, end| {
+            let mut part = pack.get();
+            part.vectors = (first, end);
+            // SAFETY: the contract was checked; parts have their own outputs.
+            unsafe { isa.run(part) }
+        });
+        let whole = Shared(winograd::Forward::<C> {
+            shape,
+            source,
+            u: scratch.get(),
+            sink,
+            block: plan.block,
+            tiles: (0, 0),
+            scratch: null_mut(),
+            scheme: PhantomData,
+        });
+        self.divide(worth, shape.tiles::<C>(), |thread, first, end| {
+            let mut part = whole.get();
+            part.tiles = (first, end);
+            part.scratch = scratch.get().wrapping_add(plan.shared + thread * plan.own);
+            // SAFETY: the contract was checked; parts have their own tiles and scratch.
+            unsafe { isa.run(part) }
+        });
+    }
+
+    pub(in crate::cpu) fn conv_backward_weights(
+        &mut self,
+        d: &ConvDims,
+        bias: bool,
+        pooled: Option<PoolDims>,
+        a: &[BufferId],
+    ) {
+        let case = ConvCase { pass: Pass::Weights, dims: *d, pool: pooled };
+        let x = Source { image: input(d), content: Content::Plain(self.at(a[1])) };
+        let dy = self.gradient(d, a[0], pooled.map(|p| (p, a[3 + usize::from(bias)])));
+        let (dw, db) = (self.at(a[2]), if bias { self.at(a[3]) } else { null_mut() });
+        if d.samples == 0 || output(d).len() == 0 {
+            // SAFETY: the contract was checked.
+            unsafe {
+                std::ptr::write_bytes(dw, 0, d.weight_len());
+                if bias {
+                    std::ptr::write_bytes(db, 0, d.out_channels);
+                }
+            }
+            return;
+        }
+        let plan = self.conv_plan(&case);
+        match &plan.geometry {
+            Some(geometry) => self.weights_directly(&case, &plan, geometry, x, dy, dw, db),
+            None => with_scheme!(plan.algorithm, self.weights_by_tiles(&case, &plan, x, dy, dw, db)),
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)] // the parts of one problem
+    fn weights_directly(
+        &mut self,
+        case: &ConvCase,
+        plan: &Plan,
+        geometry: &Geometry,
+        x: Source,
+        dy: Source,
+        dw: *mut f32,
+        db: *mut f32,
+    ) {
+        let d = &case.dims;
+        let (isa, scratch) = (self.isa, Shared(self.conv_scratch()));
+        let wide = align(d.out_channels.next_multiple_of(isa.lanes()));
+        let sums = align(geometry.gradient_len(isa.lanes()));
+        let strips = d.samples * geometry.strips(0);
+        let sources = Shared((x, dy));
+        let parts = self.parts(self.conv_worth(d), strips);
+        self.divide(parts > 1, strips, |thread, first, end| {
+            let own = scratch.get().wrapping_add(thread * plan.own);
+            let part = direct::Weights {
+                geometry,
+                rows: &plan.rows,
+                x: sources.get().0,
+                dy: sources.get().1,
+                dw: own,
+                db: own.wrapping_add(sums),
+                strips: (first, end),
+                scratch: own.wrapping_add(sums + wide),
+            };
+            // SAFETY: the contract was checked; parts have their own strips and scratch.
+            unsafe { isa.run(part) }
+        });
+        let from = scratch.get().cast_const();
+        // SAFETY: all parts are done, and their gradients lie in scratch.
+        unsafe {
+            isa.run(direct::Gather { geometry, weight: weight(d), from, parts, stride: plan.own, dw });
+            add_biases(from.add(sums), parts, plan.own, db, d.out_channels);
+        }
+    }
+
+    fn weights_by_tiles<C: Scheme + Sync>(
+        &mut self,
+        case: &ConvCase,
+        plan: &Plan,
+        x: Source,
+        dy: Source,
+        dw: *mut f32,
+        db: *mut f32,
+    ) {
+        let d = &case.dims;
+        let (isa, scratch) = (self.isa, Shared(self.conv_scratch()));
+        let lanes = isa.lanes();
+        let shape = Shape {
+            samples: d.samples,
+            input: input(d),
+            output: output(d),
+            pad: [d.pad[0] as isize, d.pad[1] as isize],
+        };
+        let tiles = shape.tiles::<C>();
+        let whole = Shared(winograd::Weights::<C> {
+            shape,
+            x,
+            dy,
+            outputs: (0, d.out_channels),
+            du: null_mut(),
+            db: null_mut(),
+            block: plan.block,
+            tiles: (0, tiles),
+            scratch: null_mut(),
+            scheme: PhantomData,
+        });
+        let worth = self.conv_worth(d);
+        let vectors = d.out_channels.div_ceil(lanes);
+        let units = if plan.by_outputs { vectors } else { tiles };
+        let parts = self.parts(worth, units);
+        // The outputs of a part, first and count.
+        let outputs_of = move |part: usize| {
+            if !plan.by_outputs {
+                return (0, d.out_channels);
+            }
+            let range = split_range(vectors, parts, part);
+            (range.start * lanes, (range.end * lanes).min(d.out_channels) - range.start * lanes)
+        };
+        let sums_of = |outputs: usize| align(winograd::weights_len::<C>(d.channels, outputs, lanes));
+        self.divide(parts > 1, units, |thread, first, end| {
+            let mut part = whole.get();
+            if plan.by_outputs {
+                part.outputs = (first * lanes, (end * lanes).min(d.out_channels) - first * lanes);
+            } else {
+                part.tiles = (first, end);
+            }
+            part.du = scratch.get().wrapping_add(thread * plan.own);
+            part.db = part.du.wrapping_add(sums_of(part.outputs.1));
+            part.scratch = part.db.wrapping_add(align(part.outputs.1.next_multiple_of(lanes)));
+            // SAFETY: the contract was checked; parts have their own tiles or outputs, and scratch of their own.
+            unsafe { isa.run(part) }
+        });
+        let gathers = if plan.by_outputs { parts } else { 1 };
+        for index in 0..gathers {
+            let outputs = outputs_of(index);
+            let du = scratch.get().wrapping_add(index * plan.own);
+            let gather = Shared(winograd::Gather::<C> {
+                du,
+                parts: if plan.by_outputs { 1 } else { parts },
+                stride: plan.own,
+                channels: d.channels,
+                outputs,
+                dw,
+                range: (0, 0),
+                scheme: PhantomData,
+            });
+            self.divide(worth, d.channels, |_, first, end| {
+                let mut part = gather.get();
+                part.range = (first, end);
+                // SAFETY: all gradients are there; parts have their own channels.
+                unsafe { isa.run(part) }
+            });
+            if !db.is_null() {
+                // SAFETY: as above.
+                unsafe {
+                    let from = du.add(sums_of(outputs.1)).cast_const();
+                    add_biases(from, gather.get().parts, plan.own, db.add(outputs.0), outputs.1);
+                }
+            }
+        }
+    }
+
+    /// How many parts `divide` makes.
+    fn parts(&self, worth: bool, units: usize) -> usize {
+        if worth { self.pool.threads().min(units) } else { 1 }
+    }
+
+    fn conv_worth(&self, d: &ConvDims) -> bool {
+        d.flops() >= self.tuning.parallel_flops as f64
+    }
+}
+
+fn align(len: usize) -> usize {
+    len.next_multiple_of(64)
+}
+
+/// Adds up the parts' sums of the gradient, if a bias wants them.
+///
+/// # Safety
+/// All pointers valid for `count` elements; `db` may be null.
+unsafe fn add_biases(from: *const f32, parts: usize, stride: usize, db: *mut f32, count: usize) {
+    if db.is_null() {
+        return;
+    }
+    for o in 0..count {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut sum = 0.0;
+            for part in 0..parts {
+                sum += *from.add(part * stride + o);
+            }
+            *db.add(o) = sum;
+        }
+    }
+}
