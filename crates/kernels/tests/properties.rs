@@ -334,7 +334,7 @@ fn wrong_options_are_refused() {
     assert!(refused(CpuOptions { cores: Some(vec![100_000]), ..CpuOptions::default() }).contains("core 100000"));
     assert!(refused(CpuOptions { cores: Some(vec![]), ..CpuOptions::default() }).contains("empty"));
     let mut tuning = Tuning::heuristic(Isa::Portable);
-    let other = CpuOptions { isa: Some(Isa::Avx2), tuning: Some(tuning), ..CpuOptions::default() };
+    let other = CpuOptions { isa: Some(Isa::Avx2), tuning: Some(tuning.clone()), ..CpuOptions::default() };
     assert!(refused(other).contains("portable"));
     tuning.blocks.term_block = 0;
     assert!(refused(CpuOptions { tuning: Some(tuning), ..CpuOptions::default() }).contains("positive"));
