@@ -63,4 +63,6 @@ pub enum Init {
     Glorot,
     /// All zero.
     Zeros,
+    /// All one.
+    Ones,
 }

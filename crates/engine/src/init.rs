@@ -11,6 +11,7 @@ pub fn initial_values(param: &Param, region: &Region, seed: u64) -> Vec<f64> {
     let (fan_in, fan_out) = (param.spec.fans.0 as f64, param.spec.fans.1 as f64);
     let value = |coordinate: u64| match param.spec.init {
         Init::Zeros => 0.0,
+        Init::Ones => 1.0,
         Init::He => stream.normal(coordinate) * (2.0 / fan_in).sqrt(),
         Init::HeUniform => (2.0 * stream.uniform(coordinate) - 1.0) * (6.0 / fan_in).sqrt(),
         Init::GlorotNormal => stream.normal(coordinate) * (2.0 / (fan_in + fan_out)).sqrt(),

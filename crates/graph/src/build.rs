@@ -1,46 +1,13 @@
 //! From named layers to a checked graph.
 
-use crate::ops::{Activate, Add, Dense, Dropout, Flatten, Input, LossOp, Operator, ParamSpec};
-use paceline_base::op::{Activation, Init, Loss};
+use crate::LayerSpec;
+use crate::ops::{Input, Operator, ParamSpec};
 use paceline_base::text::did_you_mean;
 use paceline_base::{Error, Result};
-use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Index of a node in [`Graph::nodes`]; nodes are in topological order.
 pub type NodeId = usize;
-
-/// A layer as a model file writes it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct LayerSpec {
-    /// Unique name; made from the type if absent.
-    pub name: Option<String>,
-    /// `dense`, `relu`, `tanh`, `sigmoid`, `gelu`, `dropout`, `flatten`, `add`, `softmax-cross-entropy`, `mean-squared-error`.
-    #[serde(rename = "type")]
-    pub kind: String,
-    /// Names of the layers it reads; the layer before if absent. `input` is the data.
-    pub inputs: Option<Vec<String>>,
-    /// Output features of a dense layer.
-    pub units: Option<Units>,
-    /// Whether a dense layer has a bias (default true).
-    pub bias: Option<bool>,
-    /// Initial weights of a dense layer (default `glorot`).
-    pub init: Option<Init>,
-    /// Share of elements that dropout sets to zero.
-    pub rate: Option<f64>,
-    /// L2 penalty on this layer's weights; the model's if absent.
-    pub l2: Option<f64>,
-}
-
-/// A number of units, or `"classes"`: as many as the data has classes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum Units {
-    /// So many.
-    Count(usize),
-    /// By name; only `classes`.
-    Named(String),
-}
 
 /// A parameter tensor of the whole model.
 #[derive(Clone, Debug, PartialEq)]
@@ -81,19 +48,6 @@ pub struct Graph {
     pub classes: usize,
 }
 
-const KINDS: [&str; 10] = [
-    "dense",
-    "relu",
-    "tanh",
-    "sigmoid",
-    "gelu",
-    "dropout",
-    "flatten",
-    "add",
-    "softmax-cross-entropy",
-    "mean-squared-error",
-];
-
 impl Graph {
     /// Builds and checks a graph for data of this sample shape and number of classes. `l2` is the default penalty.
     pub fn build(name: &str, layers: &[LayerSpec], input: &[usize], classes: usize, l2: f64) -> Result<Self> {
@@ -128,7 +82,7 @@ impl Graph {
             None => vec![self.nodes.len() - 1],
             Some(names) => names.iter().map(|n| self.find(n).map_err(fail)).collect::<Result<_>>()?,
         };
-        let op = self.operator(layer, inputs.len()).map_err(fail)?;
+        let op = layer.operator(inputs.len(), self.classes).map_err(fail)?;
         let shapes: Vec<&[usize]> = inputs.iter().map(|&i| &self.nodes[i].shape[..]).collect();
         let shape = op.output(&shapes).map_err(fail)?;
         let layer_l2 = layer.l2.unwrap_or(l2);
@@ -155,67 +109,6 @@ impl Graph {
         })
     }
 
-    fn operator(&self, layer: &LayerSpec, inputs: usize) -> Result<Arc<dyn Operator>> {
-        let kind = &layer.kind[..];
-        if !KINDS.contains(&kind) {
-            return Err(Error::user(format!(
-                "unknown type {kind:?}{}; types are {}",
-                did_you_mean(kind, KINDS),
-                KINDS.join(", ")
-            )));
-        }
-        if kind == "add" {
-            if inputs < 2 {
-                return Err(Error::user("add takes at least two inputs: inputs = [\"a\", \"b\"]"));
-            }
-        } else if inputs != 1 {
-            return Err(Error::user(format!("{kind} takes one input, but {inputs} are given")));
-        }
-        let belongs = |key: &str, given: bool, owner: &str| {
-            if given && kind != owner {
-                return Err(Error::user(format!("{key} belongs to {owner} layers, not to {kind}; remove it")));
-            }
-            Ok(())
-        };
-        belongs("units", layer.units.is_some(), "dense")?;
-        belongs("bias", layer.bias.is_some(), "dense")?;
-        belongs("init", layer.init.is_some(), "dense")?;
-        belongs("l2", layer.l2.is_some(), "dense")?;
-        belongs("rate", layer.rate.is_some(), "dropout")?;
-        Ok(match kind {
-            "dense" => {
-                let units = match &layer.units {
-                    Some(Units::Count(n)) if *n > 0 => *n,
-                    Some(Units::Count(_)) => return Err(Error::user("units is 0; give at least 1")),
-                    Some(Units::Named(n)) if n == "classes" => self.classes,
-                    Some(Units::Named(n)) => {
-                        return Err(Error::user(format!("units = {n:?} is neither a number nor \"classes\"")));
-                    }
-                    None => return Err(Error::user("a dense layer needs units = N, or units = \"classes\"")),
-                };
-                Arc::new(Dense { units, bias: layer.bias.unwrap_or(true), init: layer.init.unwrap_or(Init::Glorot) })
-            }
-            "relu" => Arc::new(Activate(Activation::Relu)),
-            "tanh" => Arc::new(Activate(Activation::Tanh)),
-            "sigmoid" => Arc::new(Activate(Activation::Sigmoid)),
-            "gelu" => Arc::new(Activate(Activation::Gelu)),
-            "dropout" => {
-                let rate = layer.rate.ok_or_else(|| Error::user("dropout needs rate = 0.5 or another share"))?;
-                if !(0.0..1.0).contains(&rate) {
-                    return Err(Error::user(format!(
-                        "dropout's rate is {rate}; give a share of at least 0 and below 1"
-                    )));
-                }
-                Arc::new(Dropout { rate })
-            }
-            "flatten" => Arc::new(Flatten),
-            "add" => Arc::new(Add { inputs }),
-            "softmax-cross-entropy" => Arc::new(LossOp { loss: Loss::SoftmaxCrossEntropy, classes: self.classes }),
-            "mean-squared-error" => Arc::new(LossOp { loss: Loss::MeanSquaredError, classes: self.classes }),
-            other => return Err(Error::internal(format!("layer type {other} has no operator"))),
-        })
-    }
-
     fn check(&self) -> Result<()> {
         let last = self.nodes.len() - 1;
         if !self.nodes[last].op.is_loss() {
@@ -235,20 +128,20 @@ impl Graph {
                 )));
             }
         }
-        if self.params().next().is_none() {
+        if !self.params().any(|p| p.spec.trained) {
             return Err(Error::user(format!("model {}: there is nothing to train; add a dense layer", self.name)));
         }
         Ok(())
     }
 
-    /// All parameters, in node order.
+    /// All parameters, in node order, also those that are not trained.
     pub fn params(&self) -> impl Iterator<Item = &Param> {
         self.nodes.iter().flat_map(|n| &n.params)
     }
 
     /// Number of trainable values.
     pub fn parameter_count(&self) -> usize {
-        self.params().map(|p| p.spec.shape.iter().product::<usize>()).sum()
+        self.params().filter(|p| p.spec.trained).map(|p| p.spec.shape.iter().product::<usize>()).sum()
     }
 
     /// Shapes of a node's inputs.
@@ -261,12 +154,13 @@ impl Graph {
         id == 0 || (self.nodes[id].op.is_view() && self.is_data(self.nodes[id].inputs[0]))
     }
 
-    /// True if some parameter lies at or before this node: then its gradient is wanted.
+    /// True if some trained parameter lies at or before this node: then its gradient is wanted.
     pub fn wants_gradient(&self, id: NodeId) -> bool {
-        !self.nodes[id].params.is_empty() || self.nodes[id].inputs.iter().any(|&i| self.wants_gradient(i))
+        self.nodes[id].params.iter().any(|p| p.spec.trained)
+            || self.nodes[id].inputs.iter().any(|&i| self.wants_gradient(i))
     }
 
-    /// What makes two models the same for a checkpoint: parameter names and shapes.
+    /// What makes two models the same for a checkpoint: parameter names and shapes, running moments included.
     pub fn signature(&self) -> Vec<(String, Vec<usize>)> {
         self.params().map(|p| (p.name.clone(), p.spec.shape.clone())).collect()
     }

@@ -12,9 +12,11 @@
 //! ```
 
 mod build;
+mod layer;
 pub mod model_file;
 pub mod ops;
 pub mod presets;
 pub mod summary;
 
-pub use build::{Graph, LayerSpec, Node, NodeId, Param};
+pub use build::{Graph, Node, NodeId, Param};
+pub use layer::{LayerSpec, Padding, Pair, Units};

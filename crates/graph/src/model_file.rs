@@ -32,6 +32,7 @@
 //! ```
 
 use crate::LayerSpec;
+use crate::layer::KEYS;
 use paceline_base::text::did_you_mean;
 use paceline_base::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -49,7 +50,6 @@ pub struct ModelFile {
     pub layers: Vec<LayerSpec>,
 }
 
-const LAYER_KEYS: [&str; 8] = ["name", "type", "inputs", "units", "bias", "init", "rate", "l2"];
 const FILE_KEYS: [&str; 3] = ["format", "name", "layer"];
 
 /// Reads a model from the text of a file; `path` is for messages.
@@ -72,8 +72,8 @@ pub fn parse(text: &str, path: &str) -> Result<ModelFile> {
     for (i, layer) in layers.iter().enumerate() {
         let keys = layer.as_table().ok_or_else(|| fail(format!("layer {} is not a table", i + 1)))?;
         for key in keys.keys() {
-            if !LAYER_KEYS.contains(&&key[..]) {
-                return Err(fail(format!("layer {}: unknown key {key}{}", i + 1, did_you_mean(key, LAYER_KEYS))));
+            if !KEYS.contains(&&key[..]) {
+                return Err(fail(format!("layer {}: unknown key {key}{}", i + 1, did_you_mean(key, KEYS))));
             }
         }
         if !keys.contains_key("type") {

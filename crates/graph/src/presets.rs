@@ -1,7 +1,6 @@
 //! Networks by name, written in the same layers that a model file uses.
 
-use crate::LayerSpec;
-use crate::build::Units;
+use crate::{LayerSpec, Units};
 use paceline_base::op::{Activation, Init};
 
 /// Names of the presets.

@@ -34,7 +34,12 @@ pub fn lines(graph: &Graph) -> Vec<LayerLine> {
                 .chain(node.shape.iter().map(ToString::to_string))
                 .collect::<Vec<_>>()
                 .join("×"),
-            parameters: node.params.iter().map(|p| p.spec.shape.iter().product::<usize>()).sum(),
+            parameters: node
+                .params
+                .iter()
+                .filter(|p| p.spec.trained)
+                .map(|p| p.spec.shape.iter().product::<usize>())
+                .sum(),
             flops: node.op.flops(&graph.input_shapes(id)),
         })
         .collect()

@@ -80,7 +80,7 @@ fn dense_through(tasks: &mut Vec<Task>, fusions: &[Fusion]) {
 /// `backward-weights; update` → one kernel that never stores the gradient, where one rank alone holds the parameters.
 fn dense_update(schedule: &mut Schedule, phase: usize) {
     for number in 0..schedule.buckets.len() {
-        if schedule.buckets[number].group.len() > 1 {
+        if schedule.buckets[number].group.len() > 1 || !schedule.buckets[number].trained {
             continue;
         }
         let rank = schedule.buckets[number].group[0];

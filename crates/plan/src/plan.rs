@@ -3,7 +3,7 @@
 use paceline_base::region::split_range;
 use paceline_base::text::did_you_mean;
 use paceline_base::{Error, Result};
-use paceline_graph::ops::Needs;
+use paceline_graph::ops::{Needs, SplitDim};
 use paceline_graph::{Graph, NodeId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -117,23 +117,20 @@ impl Plan {
         Ok(Parts { of })
     }
 
-    /// The plan of one operator: its own, or, for an element-wise one, that of the operator before it (so that nothing has to move), or
-    /// the default.
+    /// The plan of one operator: its own, or, for one that follows (element-wise, a pool, a normalisation), that of the
+    /// operator before it, so that little has to move, or the default.
     fn choose(&self, graph: &Graph, id: NodeId, before: &[OpPlan]) -> OpPlan {
         let node = &graph.nodes[id];
         if let Some(own) = self.operators.get(&node.name) {
             return own.clone();
         }
-        let shapes = graph.input_shapes(id);
-        if let [input] = node.inputs[..]
-            && !graph.is_data(input)
-            && node.params.is_empty()
-            && !node.op.is_loss()
-        {
-            let dims = node.op.dims(1, &shapes);
-            let previous = &before[input];
-            let whole = |(name, degree): (&String, &usize)| *degree == 1 || dims.iter().any(|d| d.name == name);
-            if previous.split.iter().all(whole) {
+        let input = node.inputs.iter().copied().find(|&i| !graph.is_data(i));
+        if let Some(previous) = input.filter(|_| node.op.follows()).map(|i| &before[i]) {
+            let dims = node.op.dims(1, &graph.input_shapes(id));
+            let fits = |(name, &degree): (&String, &usize)| {
+                degree == 1 || position(&dims, name).is_some_and(|d| d == 0 || degree <= dims[d].extent)
+            };
+            if previous.split.iter().all(fits) {
                 let mut plan = previous.clone();
                 plan.split.retain(|_, degree| *degree > 1);
                 return plan;
@@ -149,8 +146,9 @@ impl Plan {
         let shapes = graph.input_shapes(id);
         let dims = node.op.dims(samples, &shapes);
         let fail = |text: String| Error::user(format!("plan: operator {}: {text}", node.name));
+        let mut degrees = vec![1; dims.len()];
         for (name, &degree) in &plan.split {
-            let Some(dim) = dims.iter().find(|d| d.name == name) else {
+            let Some(at) = position(&dims, name) else {
                 let names: Vec<_> = dims.iter().map(|d| d.name).collect();
                 let hint = did_you_mean(name, names.iter().copied());
                 return Err(fail(format!(
@@ -159,11 +157,11 @@ impl Plan {
                     names.join(", ")
                 )));
             };
-            if degree == 0 || (name != "sample" && degree > dim.extent) {
-                return Err(fail(format!("split.{name} is {degree}; give 1 to {}", dim.extent)));
+            degrees[at] *= degree;
+            if degree == 0 || (at > 0 && degrees[at] > dims[at].extent) {
+                return Err(fail(format!("split.{name} is {degree}; give 1 to {}", dims[at].extent)));
             }
         }
-        let degrees: Vec<usize> = dims.iter().map(|d| plan.split.get(d.name).copied().unwrap_or(1)).collect();
         let count: usize = degrees.iter().product();
         let ranks = match &plan.ranks {
             Some(ranks) if ranks.len() != count => {
@@ -193,4 +191,11 @@ impl Plan {
             })
             .collect())
     }
+}
+
+/// The dimension of this name. Axes of images were once known by number only, and still are in older plan files.
+fn position(dims: &[SplitDim], name: &str) -> Option<usize> {
+    let numbered =
+        || name.strip_prefix("axis")?.parse().ok().filter(|&n: &usize| dims.len() > 2 && (1..dims.len()).contains(&n));
+    dims.iter().position(|d| d.name == name).or_else(numbered)
 }

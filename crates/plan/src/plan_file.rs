@@ -11,7 +11,8 @@
 //! split = { in = 2 }
 //! ranks = [1, 0]               # optional: the rank of each part
 //!
-//! # operators that are not named: element-wise ones follow the operator before them, others split `sample` over all ranks
+//! # operators that are not named: element-wise ones, pools and normalisations follow the operator before them where they
+//! # can be split so; others split `sample` over all ranks
 //! ```
 
 use crate::plan::{OpPlan, Plan, Store, UpdateMode};

@@ -173,11 +173,14 @@ pub struct Bucket {
     pub len: usize,
     /// True if each member keeps the optimiser state of its chunk only.
     pub sharded: bool,
+    /// False for what the forward pass itself moves, alike on every member (running moments): it is saved and restored,
+    /// but has neither gradients nor optimiser state, and no task updates or exchanges it.
+    pub trained: bool,
     /// By member: parameters.
     pub params: Vec<BufferId>,
-    /// By member: gradients.
+    /// By member: gradients; none if it is not trained.
     pub grads: Vec<BufferId>,
-    /// By member: optimiser state tensors.
+    /// By member: optimiser state tensors; none if it is not trained.
     pub states: Vec<Vec<BufferId>>,
 }
 

@@ -55,6 +55,7 @@ pub fn gather<D: Device, C: Comm>(rank: &mut Rank<D, C>, graph: &Graph) -> Resul
         model: graph.params().map(|p| Tensor::zeros(p.name.clone(), p.spec.shape.clone(), dtype)).collect(),
         optimizer: graph
             .params()
+            .filter(|p| p.spec.trained)
             .flat_map(|p| {
                 let of = move |s: &&str| Tensor::zeros(format!("{}.{s}", p.name), p.spec.shape.clone(), dtype);
                 schedule.rule.states().iter().map(of).collect::<Vec<_>>()
@@ -66,6 +67,9 @@ pub fn gather<D: Device, C: Comm>(rank: &mut Rank<D, C>, graph: &Graph) -> Resul
         let values = carry(rank, bucket.group[0], bucket.params[0], bucket.len)?;
         if let (Some(s), Some(v)) = (&mut snapshot, values) {
             scatter(bucket, &v, &whole, None, &mut s.model);
+        }
+        if !bucket.trained {
+            continue; // no optimiser state
         }
         let holders = if bucket.sharded { bucket.group.len() } else { 1 };
         for member in 0..holders {

@@ -47,7 +47,7 @@ pub fn restore<D: Device, C: Comm>(rank: &mut Rank<D, C>, checkpoint: &Checkpoin
                 });
             };
             put(bucket.params[member], &(0..bucket.len), checkpoint.model_tensor(name)?);
-            if state {
+            if state && bucket.trained {
                 for (k, s) in schedule.rule.states().iter().enumerate() {
                     let tensor = checkpoint.optimizer_tensor(&format!("{name}.{s}"))?;
                     put(bucket.states[member][k], &bucket.state_range(member), tensor);

@@ -1,8 +1,7 @@
-//! The sum of branches.
+//! The sum of branches. Backward, every branch gets the gradient as it is: nothing is copied.
 
 use super::{Launch, Local, Needs, Operator, Role, SplitDim, elementwise_dims, elementwise_needs};
 use paceline_base::kernel::Kernel;
-use paceline_base::region::Strided;
 use paceline_base::{Error, Result};
 use std::ops::Range;
 
@@ -36,21 +35,21 @@ impl Operator for Add {
     }
 
     fn forward(&self, local: &Local<'_>) -> Vec<Launch> {
-        let walk = Strided::contiguous(0, 0, local.needs.output.len());
-        (0..self.inputs)
-            .map(|i| Launch {
-                kernel: if i == 0 { Kernel::Copy(walk.clone()) } else { Kernel::Add(walk.clone()) },
-                args: vec![Role::Input(i), Role::Output],
-            })
-            .collect()
+        let kernel = Kernel::Sum { inputs: self.inputs, len: local.needs.output.len(), activation: None };
+        let args = (0..self.inputs).map(Role::Input).chain([Role::Output]).collect();
+        vec![Launch::Kernel { kernel, args }]
     }
 
-    fn backward(&self, local: &Local<'_>) -> Vec<Launch> {
-        let walk = Strided::contiguous(0, 0, local.needs.output.len());
-        (0..self.inputs)
-            .filter(|&i| local.input_grads[i])
-            .map(|i| Launch { kernel: Kernel::Copy(walk.clone()), args: vec![Role::OutputGrad, Role::InputGrad(i)] })
-            .collect()
+    fn backward(&self, _: &Local<'_>) -> Vec<Launch> {
+        Vec::new()
+    }
+
+    fn passes_gradient(&self) -> bool {
+        true
+    }
+
+    fn follows(&self) -> bool {
+        true
     }
 
     fn flops(&self, inputs: &[&[usize]]) -> f64 {

@@ -49,8 +49,16 @@ impl Operator for Dense {
 
     fn params(&self, inputs: &[&[usize]]) -> Vec<ParamSpec> {
         let fans = (inputs[0][0], self.units);
-        let weight = ParamSpec { name: "weight", shape: vec![self.units, fans.0], init: self.init, fans, decays: true };
-        let bias = ParamSpec { name: "bias", shape: vec![self.units], init: Init::Zeros, fans, decays: false };
+        let weight = ParamSpec {
+            name: "weight",
+            shape: vec![self.units, fans.0],
+            init: self.init,
+            fans,
+            decays: true,
+            trained: true,
+        };
+        let bias =
+            ParamSpec { name: "bias", shape: vec![self.units], init: Init::Zeros, fans, decays: false, trained: true };
         if self.bias { vec![weight, bias] } else { vec![weight] }
     }
 
@@ -81,7 +89,7 @@ impl Operator for Dense {
         let mut args = vec![Role::Input(0), Role::Param(0), Role::Output];
         args.extend(bias.then_some(Role::Param(1)));
         let dims = Self::local_dims(local.needs);
-        vec![Launch { kernel: Kernel::DenseForward { dims, bias, activation: None }, args }]
+        vec![Launch::Kernel { kernel: Kernel::DenseForward { dims, bias, activation: None }, args }]
     }
 
     fn backward(&self, local: &Local<'_>) -> Vec<Launch> {
@@ -89,9 +97,9 @@ impl Operator for Dense {
         let dims = Self::local_dims(local.needs);
         let mut args = vec![Role::OutputGrad, Role::Input(0), Role::ParamGrad(0)];
         args.extend(bias.then_some(Role::ParamGrad(1)));
-        let mut launches = vec![Launch { kernel: Kernel::DenseBackwardWeights { dims, bias }, args }];
+        let mut launches = vec![Launch::Kernel { kernel: Kernel::DenseBackwardWeights { dims, bias }, args }];
         if local.input_grads[0] {
-            launches.push(Launch {
+            launches.push(Launch::Kernel {
                 kernel: Kernel::DenseBackwardData { dims, through: None },
                 args: vec![Role::OutputGrad, Role::Param(0), Role::InputGrad(0)],
             });

@@ -29,13 +29,17 @@ impl Operator for Activate {
 
     fn forward(&self, local: &Local<'_>) -> Vec<Launch> {
         let kernel = Kernel::Activate { function: self.0, len: local.needs.output.len() };
-        vec![Launch { kernel, args: vec![Role::Input(0), Role::Output] }]
+        vec![Launch::Kernel { kernel, args: vec![Role::Input(0), Role::Output] }]
     }
 
     fn backward(&self, local: &Local<'_>) -> Vec<Launch> {
         let kernel = Kernel::ActivateBackward { function: self.0, len: local.needs.output.len() };
         let saved = if self.0.derivative_from_output() { Role::Output } else { Role::Input(0) };
-        vec![Launch { kernel, args: vec![Role::OutputGrad, saved, Role::InputGrad(0)] }]
+        vec![Launch::Kernel { kernel, args: vec![Role::OutputGrad, saved, Role::InputGrad(0)] }]
+    }
+
+    fn follows(&self) -> bool {
+        true
     }
 
     fn flops(&self, inputs: &[&[usize]]) -> f64 {
@@ -58,7 +62,7 @@ impl Dropout {
             region: local.needs.output.clone(),
             shape: local.shape.to_vec(),
         };
-        vec![Launch { kernel, args }]
+        vec![Launch::Kernel { kernel, args }]
     }
 }
 
@@ -84,11 +88,15 @@ impl Operator for Dropout {
             return self.launch(local, vec![Role::Input(0), Role::Output]);
         }
         let walk = paceline_base::region::Strided::contiguous(0, 0, local.needs.output.len());
-        vec![Launch { kernel: Kernel::Copy(walk), args: vec![Role::Input(0), Role::Output] }]
+        vec![Launch::Kernel { kernel: Kernel::Copy(walk), args: vec![Role::Input(0), Role::Output] }]
     }
 
     fn backward(&self, local: &Local<'_>) -> Vec<Launch> {
         self.launch(local, vec![Role::OutputGrad, Role::InputGrad(0)])
+    }
+
+    fn follows(&self) -> bool {
+        true
     }
 
     fn flops(&self, inputs: &[&[usize]]) -> f64 {

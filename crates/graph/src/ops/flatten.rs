@@ -36,15 +36,19 @@ impl Operator for Flatten {
 
     fn forward(&self, local: &Local<'_>) -> Vec<Launch> {
         let walk = Strided::contiguous(0, 0, local.needs.output.len());
-        vec![Launch { kernel: Kernel::Copy(walk), args: vec![Role::Input(0), Role::Output] }]
+        vec![Launch::Kernel { kernel: Kernel::Copy(walk), args: vec![Role::Input(0), Role::Output] }]
     }
 
     fn backward(&self, local: &Local<'_>) -> Vec<Launch> {
         let walk = Strided::contiguous(0, 0, local.needs.output.len());
-        vec![Launch { kernel: Kernel::Copy(walk), args: vec![Role::OutputGrad, Role::InputGrad(0)] }]
+        vec![Launch::Kernel { kernel: Kernel::Copy(walk), args: vec![Role::OutputGrad, Role::InputGrad(0)] }]
     }
 
     fn is_view(&self) -> bool {
+        true
+    }
+
+    fn follows(&self) -> bool {
         true
     }
 

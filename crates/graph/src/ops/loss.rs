@@ -55,7 +55,7 @@ impl Operator for LossOp {
         args.extend(local.training.then_some(Role::InputGrad(0)));
         let rows = local.needs.output.range(0).len();
         let kernel = Kernel::Loss { loss: self.loss, rows, classes: self.classes, gradient: local.training };
-        vec![Launch { kernel, args }]
+        vec![Launch::Kernel { kernel, args }]
     }
 
     fn backward(&self, _: &Local<'_>) -> Vec<Launch> {

@@ -1,18 +1,36 @@
 //! What an operator is. One file per operator; a new one is a file here and its kernels in the devices.
 
 mod add;
+mod average_pool;
+mod batch_norm;
+mod concatenate;
+mod conv;
 mod dense;
 mod elementwise;
 mod flatten;
+mod image;
 mod input;
+mod layer_norm;
+mod local_response;
 mod loss;
+mod max_pool;
+mod pad;
 
 pub use add::Add;
+pub use average_pool::{AveragePool, GlobalAveragePool};
+pub use batch_norm::BatchNorm;
+pub use concatenate::Concatenate;
+pub use conv::Conv;
 pub use dense::Dense;
 pub use elementwise::{Activate, Dropout};
 pub use flatten::Flatten;
+pub use image::Slide;
 pub use input::Input;
+pub use layer_norm::LayerNorm;
+pub use local_response::LocalResponseNorm;
 pub use loss::LossOp;
+pub use max_pool::MaxPool;
+pub use pad::PadZeros;
 
 use paceline_base::Result;
 use paceline_base::kernel::Kernel;
@@ -24,7 +42,7 @@ use std::ops::Range;
 /// A dimension along which an operator can be split. `sample` is always the first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SplitDim {
-    /// The name used in plan files: `sample`, `out`, `in`, …
+    /// The name used in plan files: `sample`, `height`, `width`, `out`, `in`, …
     pub name: &'static str,
     /// Its extent, for a batch of the given size.
     pub extent: usize,
@@ -56,6 +74,8 @@ pub struct ParamSpec {
     pub fans: (usize, usize),
     /// True if the L2 penalty applies.
     pub decays: bool,
+    /// False for what the forward pass itself moves (running moments): it has no gradient, no update and no exchange.
+    pub trained: bool,
 }
 
 /// Which buffer a kernel argument stands for; lowering puts real buffers in.
@@ -77,15 +97,28 @@ pub enum Role {
     Labels,
     /// The rank's `[loss, correct, count, control]`.
     Metrics,
+    /// The part's i-th [saved](Operator::saved) buffer.
+    Saved(usize),
 }
 
-/// A kernel with roles in place of buffers.
+/// One piece of a part's work.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Launch {
-    /// The kernel.
-    pub kernel: Kernel,
-    /// Its arguments.
-    pub args: Vec<Role>,
+pub enum Launch {
+    /// A kernel with roles in place of buffers.
+    Kernel {
+        /// The kernel.
+        kernel: Kernel,
+        /// Its arguments.
+        args: Vec<Role>,
+    },
+    /// A saved buffer becomes the sum of those of all parts that use the same region of a parameter: what every part did
+    /// before comes first. Operators say what is summed; how it travels is lowering's.
+    SumParts {
+        /// Which saved buffer.
+        saved: usize,
+        /// Parts with the same region of this parameter belong together.
+        param: usize,
+    },
 }
 
 /// What an operator knows when it names the kernels of one part.
@@ -94,6 +127,8 @@ pub struct Local<'a> {
     pub needs: &'a Needs,
     /// Whole output shape, sample axis first.
     pub shape: &'a [usize],
+    /// Shape of one sample of each input.
+    pub inputs: &'a [&'a [usize]],
     /// Number of this operator in the graph: its random stream.
     pub layer: u32,
     /// Whether gradients are wanted at all.
@@ -122,6 +157,12 @@ pub trait Operator: fmt::Debug + Send + Sync {
     /// What the part with these ranges (one per dimension of [`dims`](Operator::dims)) needs.
     fn needs(&self, part: &[Range<usize>], inputs: &[&[usize]]) -> Needs;
 
+    /// Lengths of the buffers that one part keeps beside its output, such as from the forward to the backward pass.
+    fn saved(&self, local: &Local<'_>) -> Vec<usize> {
+        let _ = local;
+        Vec::new()
+    }
+
     /// Kernels of the forward pass of one part.
     fn forward(&self, local: &Local<'_>) -> Vec<Launch>;
 
@@ -130,6 +171,16 @@ pub trait Operator: fmt::Debug + Send + Sync {
 
     /// True if the output is the input seen with another shape: lowering then copies nothing.
     fn is_view(&self) -> bool {
+        false
+    }
+
+    /// True if the gradient of every input is the gradient of the output: lowering then passes it on as it is.
+    fn passes_gradient(&self) -> bool {
+        self.is_view()
+    }
+
+    /// True if, unless a plan says otherwise, it is split as the operator before it, so that nothing has to move.
+    fn follows(&self) -> bool {
         false
     }
 
@@ -147,14 +198,16 @@ pub fn batched(batch: usize, shape: &[usize]) -> Vec<usize> {
     std::iter::once(batch).chain(shape.iter().copied()).collect()
 }
 
-/// The dimensions of an operator that treats every element alike.
+/// The dimensions of an operator that treats every element alike: images by name, other shapes by number.
 fn elementwise_dims(batch: usize, shape: &[usize]) -> Vec<SplitDim> {
-    const NAMES: [&str; 4] = ["axis1", "axis2", "axis3", "axis4"];
+    let names: &[&'static str] = match shape.len() {
+        1 => &["out"],
+        2 => &["height", "width"],
+        3 => &["height", "width", "out"],
+        _ => &["axis1", "axis2", "axis3", "axis4"],
+    };
     let mut dims = vec![SplitDim { name: "sample", extent: batch }];
-    match shape {
-        [n] => dims.push(SplitDim { name: "out", extent: *n }),
-        more => dims.extend(more.iter().zip(NAMES).map(|(&extent, name)| SplitDim { name, extent })),
-    }
+    dims.extend(shape.iter().zip(names).map(|(&extent, &name)| SplitDim { name, extent }));
     dims
 }
 

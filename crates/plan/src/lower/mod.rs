@@ -1,11 +1,12 @@
 //! Lowering: graph + plan + store → schedule, operator by operator and edge by edge.
 //!
 //! 1. parameters are grouped into buckets by who holds them ([`store`]);
-//! 2. for every kind of step, each operator's parts become kernel tasks ([`step`]), and each edge between differently
+//! 2. for every kind of step, each operator's parts become kernel tasks ([`step`], [`launch`]), and each edge between differently
 //!    placed tensors becomes copies and transfers ([`redistribute`]);
 //! 3. the fuse pass joins what the device takes as one; 4. edges and arenas are derived from what tasks touch.
 
 mod edges;
+mod launch;
 mod redistribute;
 mod step;
 mod store;

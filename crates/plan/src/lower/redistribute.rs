@@ -24,6 +24,9 @@ impl Step<'_> {
         if let Some(&buffer) = self.here.get(&(node, region.clone(), rank)) {
             return buffer;
         }
+        if region.is_empty() {
+            return self.buffer(rank, format!("nothing of {}", self.context.graph.nodes[node].name), 0);
+        }
         let buffer = if self.context.graph.is_data(node) {
             self.load(node, region, rank)
         } else {

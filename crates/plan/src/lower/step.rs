@@ -1,14 +1,15 @@
 //! One kind of step: forward, loss, backward, gradient exchange, update.
 
 use super::Buffers;
-use super::store::{Home, Homes};
+use super::launch::Stages;
+use super::store::Homes;
 use crate::plan::Parts;
 use crate::schedule::{PhaseKind, Size, Task, TaskKind};
 use paceline_base::collective::{Collective, chunk};
 use paceline_base::kernel::{BufferId, Call, Kernel};
 use paceline_base::optim::{Rule, Segment};
-use paceline_base::region::{Region, Strided};
-use paceline_graph::ops::{Launch, Local, Role, batched};
+use paceline_base::region::Region;
+use paceline_graph::ops::{Local, batched};
 use paceline_graph::{Graph, NodeId};
 use std::collections::{HashMap, HashSet};
 
@@ -46,9 +47,14 @@ pub struct Step<'a> {
     pub here: HashMap<(NodeId, Region, usize), BufferId>,
     /// Gradients that consumers computed: (consumer, input slot, part) → buffer.
     pub input_grads: HashMap<(NodeId, usize, usize), BufferId>,
-    inputs: HashMap<(NodeId, usize), Vec<BufferId>>,
-    results: HashMap<(NodeId, usize), BufferId>,
-    written: HashSet<(usize, BufferId)>,
+    /// By node and part: what it reads, makes and keeps.
+    pub inputs: HashMap<(NodeId, usize), Vec<BufferId>>,
+    pub results: HashMap<(NodeId, usize), BufferId>,
+    pub saved: HashMap<(NodeId, usize), Vec<BufferId>>,
+    /// A part's own copy of a parameter that another part on its rank moves: (node, part, parameter) → buffer.
+    pub copies: HashMap<(NodeId, usize, usize), BufferId>,
+    /// Parameter gradients that already hold something: the next part adds to them.
+    pub written: HashSet<(usize, BufferId)>,
 }
 
 /// Lowers one kind of step to its tasks.
@@ -67,6 +73,8 @@ pub fn lower_step(context: &Context<'_>, parts: Parts, samples: usize, buffers: 
         input_grads: HashMap::new(),
         inputs: HashMap::new(),
         results: HashMap::new(),
+        saved: HashMap::new(),
+        copies: HashMap::new(),
         written: HashSet::new(),
     };
     for (rank, &metrics) in context.metrics.iter().enumerate() {
@@ -76,14 +84,14 @@ pub fn lower_step(context: &Context<'_>, parts: Parts, samples: usize, buffers: 
         step.forward(node);
     }
     let ranks: Vec<usize> = (0..context.metrics.len()).collect();
-    step.collective(Collective::AllReduce, &ranks, context.metrics, 4);
+    step.collective(None, Collective::AllReduce, &ranks, context.metrics, 4);
     if context.kind == PhaseKind::Train {
         let mut sent = vec![false; context.store.buckets.len()];
         for node in (0..nodes).rev() {
             step.backward(node);
             step.exchange(node, &mut sent);
         }
-        for bucket in 0..context.store.buckets.len() {
+        for bucket in (0..context.store.buckets.len()).filter(|&b| context.store.buckets[b].trained) {
             step.update(bucket);
         }
     }
@@ -100,14 +108,23 @@ impl Step<'_> {
         self.tasks.push(Task { rank, node, part, kind, size: Size::Exact(size), seq, after: Vec::new() });
     }
 
-    fn collective(&mut self, what: Collective, group: &[usize], buffers: &[BufferId], len: usize) {
+    /// A collective among these ranks; one rank alone needs none.
+    pub fn collective(
+        &mut self,
+        node: Option<NodeId>,
+        what: Collective,
+        group: &[usize],
+        buffers: &[BufferId],
+        len: usize,
+    ) {
         if group.len() > 1 {
             let kind = TaskKind::Collective { what, group: group.to_vec(), buffers: buffers.to_vec() };
-            self.task(group[0], None, 0, kind, len, true);
+            self.task(group[0], node, 0, kind, len, true);
         }
     }
 
-    fn training(&self) -> bool {
+    /// Whether gradients are wanted at all.
+    pub fn training(&self) -> bool {
         self.context.kind == PhaseKind::Train
     }
 
@@ -122,12 +139,17 @@ impl Step<'_> {
             return;
         }
         let n = &graph.nodes[node];
+        // What the forward pass moves is moved alike on every rank that holds it, also where this batch has no samples.
+        let moves = self.training() && n.params.iter().any(|p| !p.spec.trained);
+        let wanted = self.input_grads_wanted(node);
+        let shape = batched(self.samples, &n.shape);
+        let mut stages = Stages::default();
         for index in 0..self.parts.of[node].len() {
             let part = self.parts.of[node][index].clone();
-            if part.needs.output.is_empty() {
+            let (rank, empty) = (part.rank, part.needs.output.is_empty());
+            if empty && !moves {
                 continue;
             }
-            let rank = part.rank;
             let inputs: Vec<BufferId> =
                 n.inputs.iter().zip(&part.needs.inputs).map(|(&i, region)| self.resolve(i, region, rank)).collect();
             let output = if n.op.is_view() {
@@ -146,18 +168,28 @@ impl Step<'_> {
                     let gradient = self.buffer(rank, name, part.needs.inputs[0].len());
                     self.input_grads.insert((node, 0, index), gradient);
                 }
-                let shape = batched(self.samples, &n.shape);
                 let local = Local {
                     needs: &part.needs,
                     shape: &shape,
+                    inputs: &graph.input_shapes(node),
                     layer: node as u32,
                     training: self.training(),
-                    input_grads: &self.input_grads_wanted(node),
+                    input_grads: &wanted,
                 };
-                self.launch(node, index, n.op.forward(&local), None);
+                let keeps = n.op.saved(&local).into_iter().enumerate();
+                let keeps = keeps.map(|(i, len)| self.buffer(rank, format!("{} part {index} kept {i}", n.name), len));
+                let keeps = keeps.collect();
+                self.saved.insert((node, index), keeps);
+                if moves {
+                    self.copy_moved(node, index);
+                }
+                self.begin(node, index, n.op.forward(&local), None, &mut stages);
             }
-            self.outputs[node].push(Piece { rank, region: part.needs.output.clone(), buffer: output });
+            if !empty {
+                self.outputs[node].push(Piece { rank, region: part.needs.output.clone(), buffer: output });
+            }
         }
+        self.finish(node, stages);
     }
 
     fn backward(&mut self, node: NodeId) {
@@ -167,6 +199,8 @@ impl Step<'_> {
             return;
         }
         let wanted = self.input_grads_wanted(node);
+        let shape = batched(self.samples, &n.shape);
+        let mut stages = Stages::default();
         for index in 0..self.parts.of[node].len() {
             let part = self.parts.of[node][index].clone();
             if part.needs.output.is_empty() {
@@ -175,65 +209,33 @@ impl Step<'_> {
             let piece =
                 Piece { rank: part.rank, region: part.needs.output.clone(), buffer: self.results[&(node, index)] };
             let output_grad = self.output_grad(node, &piece);
-            if n.op.is_view() {
-                self.input_grads.insert((node, 0, index), output_grad);
-                continue;
-            }
             for (slot, region) in part.needs.inputs.iter().enumerate().filter(|(s, _)| wanted[*s]) {
-                let name = format!("{} {region} gradient", graph.nodes[n.inputs[slot]].name);
-                let buffer = self.buffer(part.rank, name, region.len());
+                let buffer = if n.op.passes_gradient() {
+                    output_grad
+                } else {
+                    let name = format!("{} {region} gradient", graph.nodes[n.inputs[slot]].name);
+                    self.buffer(part.rank, name, region.len())
+                };
                 self.input_grads.insert((node, slot, index), buffer);
             }
-            let shape = batched(self.samples, &n.shape);
-            let local =
-                Local { needs: &part.needs, shape: &shape, layer: node as u32, training: true, input_grads: &wanted };
-            self.launch(node, index, n.op.backward(&local), Some(output_grad));
-        }
-    }
-
-    /// Puts buffers in place of roles. A second part that adds to a parameter gradient goes through a buffer of its own.
-    fn launch(&mut self, node: NodeId, index: usize, launches: Vec<Launch>, output_grad: Option<BufferId>) {
-        let part = self.parts.of[node][index].clone();
-        let rank = part.rank;
-        for launch in launches {
-            let mut additions = Vec::new();
-            let mut args = Vec::new();
-            for role in &launch.args {
-                args.push(match *role {
-                    Role::Input(i) => self.inputs[&(node, index)][i],
-                    Role::Output => self.results[&(node, index)],
-                    Role::Param(i) => self.home(node, i, index).param,
-                    Role::OutputGrad => output_grad.expect("only backward kernels read the output's gradient"),
-                    Role::InputGrad(i) => self.input_grads[&(node, i, index)],
-                    Role::Metrics => self.context.metrics[rank],
-                    Role::Labels => self.labels(node, &part.needs.output, rank),
-                    Role::ParamGrad(i) => {
-                        let grad = self.home(node, i, index).grad;
-                        if self.written.insert((rank, grad)) {
-                            grad
-                        } else {
-                            let len = self.buffers.of[rank][grad.0 as usize].len;
-                            let own = self.buffer(rank, format!("gradient of part {index}"), len);
-                            additions.push((own, grad, len));
-                            own
-                        }
-                    }
-                });
+            if n.op.passes_gradient() {
+                continue;
             }
-            self.kernel(node, index, rank, launch.kernel, args);
-            for (own, grad, len) in additions {
-                self.kernel(node, index, rank, Kernel::Add(Strided::contiguous(0, 0, len)), vec![own, grad]);
-            }
+            let local = Local {
+                needs: &part.needs,
+                shape: &shape,
+                inputs: &graph.input_shapes(node),
+                layer: node as u32,
+                training: true,
+                input_grads: &wanted,
+            };
+            self.begin(node, index, n.op.backward(&local), Some(output_grad), &mut stages);
         }
+        self.finish(node, stages);
     }
 
-    fn home(&self, node: NodeId, param: usize, index: usize) -> &Home {
-        let part = &self.parts.of[node][index];
-        let region = part.needs.params[param].as_ref().expect("a part launches only on parameters that it uses");
-        self.context.store.home(node, param, region, part.rank)
-    }
-
-    fn labels(&mut self, node: NodeId, rows: &Region, rank: usize) -> BufferId {
+    /// The labels of these samples, loaded once.
+    pub fn labels(&mut self, node: NodeId, rows: &Region, rank: usize) -> BufferId {
         let key = (node, rows.clone(), rank);
         if let Some(&buffer) = self.here.get(&key) {
             return buffer;
@@ -248,11 +250,13 @@ impl Step<'_> {
     fn exchange(&mut self, node: NodeId, sent: &mut [bool]) {
         let store = self.context.store;
         for (_, region, rank, home) in store.of_node(node) {
-            if self.written.insert((rank, home.grad)) {
-                self.kernel(node, 0, rank, Kernel::Zero { len: region.len() }, vec![home.grad]);
+            if let Some(grad) = home.grad
+                && self.written.insert((rank, grad))
+            {
+                self.kernel(node, 0, rank, Kernel::Zero { len: region.len() }, vec![grad]);
             }
         }
-        for (number, bucket) in store.buckets.iter().enumerate() {
+        for (number, bucket) in store.buckets.iter().enumerate().filter(|(_, b)| b.trained) {
             let complete = bucket.entries.iter().all(|e| {
                 let owner = self.context.graph.nodes.iter().position(|n| n.params.iter().any(|p| p.id == e.id));
                 owner.is_some_and(|o| o >= node)
@@ -260,7 +264,7 @@ impl Step<'_> {
             if complete && !sent[number] {
                 sent[number] = true;
                 let what = if bucket.sharded { Collective::ReduceScatter } else { Collective::AllReduce };
-                self.collective(what, &bucket.group, &bucket.grads, bucket.len);
+                self.collective(None, what, &bucket.group, &bucket.grads, bucket.len);
             }
         }
     }
@@ -297,7 +301,7 @@ impl Step<'_> {
             self.task(rank, None, number, TaskKind::Update(call), range.len(), false);
         }
         if bucket.sharded {
-            self.collective(Collective::AllGather, &bucket.group, &bucket.params, bucket.len);
+            self.collective(None, Collective::AllGather, &bucket.group, &bucket.params, bucket.len);
         }
     }
 }

@@ -15,8 +15,8 @@ use std::collections::{BTreeSet, HashMap};
 pub struct Home {
     /// The values.
     pub param: BufferId,
-    /// The gradient.
-    pub grad: BufferId,
+    /// The gradient; what is not trained has none.
+    pub grad: Option<BufferId>,
 }
 
 /// Where every parameter region lives.
@@ -42,21 +42,24 @@ impl Homes {
                         None => regions.push((region.clone(), BTreeSet::from([part.rank]))),
                     }
                 }
+                let trained = param.spec.trained;
                 for (region, ranks) in regions {
                     let group: Vec<usize> = ranks.into_iter().collect();
                     // What one rank alone holds never travels: it needs no limit, and weights stay with their bias,
                     // so that gradient and update can be fused.
-                    let limit = if group.len() == 1 { usize::MAX } else { plan.store.bucket };
-                    let room = |b: &Bucket| b.group == group && b.len + region.len() <= limit;
+                    let limit = if group.len() == 1 || !trained { usize::MAX } else { plan.store.bucket };
+                    let same = |b: &Bucket| b.group == group && b.trained == trained;
                     // Only the newest bucket of a group is open: buckets complete in backward order.
-                    let open = buckets.iter().rposition(|b| b.group == group).filter(|&i| room(&buckets[i]));
+                    let newest = buckets.iter().rposition(same);
+                    let open = newest.filter(|&i| buckets[i].len.saturating_add(region.len()) <= limit);
                     let bucket = open.unwrap_or_else(|| {
-                        let sharded = plan.store.update == UpdateMode::Sharded && group.len() > 1;
+                        let sharded = trained && plan.store.update == UpdateMode::Sharded && group.len() > 1;
                         buckets.push(Bucket {
                             group: group.clone(),
                             entries: Vec::new(),
                             len: 0,
                             sharded,
+                            trained,
                             params: Vec::new(),
                             grads: Vec::new(),
                             states: Vec::new(),
@@ -83,17 +86,18 @@ impl Homes {
             for (member, &rank) in bucket.group.clone().iter().enumerate() {
                 let name = |what: &str| format!("{what} of bucket {number}");
                 let params = buffers.add(rank, name("parameters"), bucket.len, Life::Run);
-                let grads = buffers.add(rank, name("gradients"), bucket.len, Life::Run);
                 bucket.params.push(params);
-                bucket.grads.push(grads);
+                let grads = bucket.trained.then(|| buffers.add(rank, name("gradients"), bucket.len, Life::Run));
+                bucket.grads.extend(grads);
                 let state_len = bucket.state_range(member).len();
-                let states = rule.states().iter().map(|s| buffers.add(rank, name(s), state_len, Life::Run)).collect();
-                bucket.states.push(states);
+                let kept = if bucket.trained { rule.states() } else { &[] };
+                bucket.states.push(kept.iter().map(|s| buffers.add(rank, name(s), state_len, Life::Run)).collect());
                 for (entry, &(node, index)) in bucket.entries.iter().zip(&keys[number]) {
                     let len = entry.region.len();
                     let label = |what: &str| format!("{}{}{what}", entry.param, entry.region);
                     let param = buffers.add(rank, label(""), len, Life::Within(params, entry.offset));
-                    let grad = buffers.add(rank, label(" gradient"), len, Life::Within(grads, entry.offset));
+                    let grad = grads
+                        .map(|outer| buffers.add(rank, label(" gradient"), len, Life::Within(outer, entry.offset)));
                     by_region.insert((node, index, entry.region.clone(), rank), Home { param, grad });
                 }
             }
