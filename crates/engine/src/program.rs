@@ -32,6 +32,16 @@ pub enum Instruction {
     Wait { slot: usize },
 }
 
+impl Instruction {
+    /// The kernel that it runs, if it runs one.
+    pub fn call(&self) -> Option<&Call> {
+        match self {
+            Self::Run(call) | Self::Update(call) => Some(call),
+            _ => None,
+        }
+    }
+}
+
 /// All instructions of one rank for one kind of step.
 #[derive(Debug)]
 pub struct Program {

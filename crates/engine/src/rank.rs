@@ -118,6 +118,7 @@ impl<D: Device, C: Comm> Rank<D, C> {
         let programs: Vec<Program> =
             (0..schedule.phases.len()).map(|p| program::program(&schedule, p, rank, &groups)).collect();
         device.allocate(&schedule.arenas[rank])?;
+        device.prepare(&mut programs.iter().flat_map(|p| &p.instructions).filter_map(Instruction::call))?;
         let slots = programs.iter().map(|p| p.slots).max().unwrap_or(0);
         let rows = programs.iter().map(|p| p.rows.len()).max().unwrap_or(0);
         Ok(Self {

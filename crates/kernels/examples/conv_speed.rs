@@ -27,7 +27,7 @@ fn main() {
         let case = ConvCase::of(&kernel).expect("a convolution");
         for algorithm in case.candidates() {
             let mut tuning = Tuning::heuristic(isa);
-            tuning.convs = vec![ConvChoice { case, algorithm }];
+            tuning.convs = vec![ConvChoice { case: case.shape(), algorithm }];
             let mut cpu =
                 Cpu::new(CpuOptions { threads, tuning: Some(tuning), ..CpuOptions::default() }).expect("a device");
             let (mut slots, mut len) = (Vec::new(), 0);

@@ -28,9 +28,19 @@ pub trait Device: Send {
     /// Makes room for all buffers, zeroed. Called once.
     fn allocate(&mut self, arena: &Arena) -> Result<()>;
 
-    /// Bytes of the arena: what lowering planned and the simulator predicts. A device's own working memory of fixed size is
-    /// not part of it.
+    /// Bytes of the arena: what lowering planned and the simulator predicts.
     fn allocated_bytes(&self) -> usize;
+
+    /// Tells which kernels will be submitted, before the first of them: a device makes room for what they need beside the buffers.
+    fn prepare(&mut self, calls: &mut dyn Iterator<Item = &Call>) -> Result<()> {
+        let _ = calls;
+        Ok(())
+    }
+
+    /// Bytes of the device's own working memory, beside the arena, for the kernels that it was told of.
+    fn working_bytes(&self) -> usize {
+        0
+    }
 
     /// Starts a kernel; kernels on one device run in the order of submission.
     fn submit(&mut self, call: &Call, args: &StepArgs) -> Event;

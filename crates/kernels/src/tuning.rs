@@ -17,7 +17,7 @@ pub struct Tuning {
     pub parallel_flops: usize,
     /// Element-wise kernels below so many elements run on the driving thread alone.
     pub parallel_elements: usize,
-    /// The algorithm of each convolution that was measured; the likely one for others.
+    /// The algorithm of each convolution that was measured, for any number of samples; the likely one for others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub convs: Vec<ConvChoice>,
 }
@@ -76,8 +76,9 @@ impl Tuning {
     }
 
     /// The algorithm for a convolution.
-    pub(crate) fn conv(&self, case: &ConvCase) -> Algorithm {
-        self.convs.iter().find(|c| c.case == *case).map_or_else(|| case.likely(), |c| c.algorithm)
+    pub fn conv(&self, case: &ConvCase) -> Algorithm {
+        let shape = case.shape();
+        self.convs.iter().find(|c| c.case == shape).map_or_else(|| case.likely(), |c| c.algorithm)
     }
 
     /// What is wrong with imported choices, if anything.

@@ -1,5 +1,7 @@
 //! The fuse pass: the last step of lowering joins the kernel chains that the device says it takes as one.
 
+mod pool;
+
 use crate::schedule::{Bucket, Life, Phase, Schedule, Task, TaskKind};
 use paceline_base::kernel::{BufferId, Call, Fusion, Kernel};
 
@@ -7,8 +9,9 @@ use paceline_base::kernel::{BufferId, Call, Fusion, Kernel};
 pub fn fuse(schedule: &mut Schedule, fusions: &[Fusion]) {
     for phase in 0..schedule.phases.len() {
         let tasks = &mut schedule.phases[phase].tasks;
-        dense_activation(tasks, fusions);
-        dense_through(tasks, fusions);
+        with_activation(tasks, fusions);
+        pool::with_pool(tasks, fusions);
+        through_activation(tasks, fusions);
         if fusions.contains(&Fusion::DenseUpdate) {
             dense_update(schedule, phase);
         }
@@ -27,22 +30,37 @@ fn users(tasks: &[Task], rank: usize, buffer: BufferId) -> Vec<usize> {
     (0..tasks.len()).filter(|&i| tasks[i].touches().iter().any(|t| (t.0, t.1) == (rank, buffer))).collect()
 }
 
-/// `dense; activate` → one kernel, if nothing else reads what lies between.
-fn dense_activation(tasks: &mut Vec<Task>, fusions: &[Fusion]) {
+/// `dense; activate` or `conv; activate` → one kernel, if nothing else reads what lies between.
+fn with_activation(tasks: &mut Vec<Task>, fusions: &[Fusion]) {
     let mut first = 0;
     while first < tasks.len() {
-        let joined = call(&tasks[first]).and_then(|dense| {
-            let Kernel::DenseForward { dims, bias, activation: None } = dense.kernel else { return None };
-            let users = users(tasks, tasks[first].rank, dense.args[2]);
+        let joined = call(&tasks[first]).and_then(|product| {
+            if !matches!(
+                product.kernel,
+                Kernel::DenseForward { activation: None, .. }
+                    | Kernel::ConvForward { activation: None, pool: None, .. }
+            ) {
+                return None;
+            }
+            let users = users(tasks, tasks[first].rank, product.args[2]);
             let [_, second] = users[..] else { return None };
             let next = call(&tasks[second])?;
             let Kernel::Activate { function, .. } = next.kernel else { return None };
-            if !fusions.contains(&Fusion::DenseActivation(function)) || next.args[0] != dense.args[2] {
+            if next.args[0] != product.args[2] {
                 return None;
             }
-            let mut args = dense.args.clone();
+            let mut kernel = product.kernel.clone();
+            match &mut kernel {
+                Kernel::DenseForward { activation, .. } if fusions.contains(&Fusion::DenseActivation(function)) => {
+                    *activation = Some(function);
+                }
+                Kernel::ConvForward { activation, .. } if fusions.contains(&Fusion::ConvActivation(function)) => {
+                    *activation = Some(function);
+                }
+                _ => return None,
+            }
+            let mut args = product.args.clone();
             args[2] = next.args[1];
-            let kernel = Kernel::DenseForward { dims, bias, activation: Some(function) };
             Some((second, Call { kernel, args }))
         });
         if let Some((second, call)) = joined {
@@ -54,20 +72,37 @@ fn dense_activation(tasks: &mut Vec<Task>, fusions: &[Fusion]) {
 }
 
 /// `backward-data; activate-backward` → one kernel, if the derivative is a function of the output.
-fn dense_through(tasks: &mut Vec<Task>, fusions: &[Fusion]) {
+fn through_activation(tasks: &mut Vec<Task>, fusions: &[Fusion]) {
     let mut first = 0;
     while first < tasks.len() {
-        let joined = call(&tasks[first]).and_then(|dense| {
-            let Kernel::DenseBackwardData { dims, through: None } = dense.kernel else { return None };
-            let users = users(tasks, tasks[first].rank, dense.args[2]);
+        let joined = call(&tasks[first]).and_then(|product| {
+            if !matches!(
+                product.kernel,
+                Kernel::DenseBackwardData { through: None, .. } | Kernel::ConvBackwardData { through: None, .. }
+            ) {
+                return None;
+            }
+            let users = users(tasks, tasks[first].rank, product.args[2]);
             let [_, second] = users[..] else { return None };
             let next = call(&tasks[second])?;
             let Kernel::ActivateBackward { function, .. } = next.kernel else { return None };
-            if !fusions.contains(&Fusion::DenseThrough(function)) || next.args[0] != dense.args[2] {
+            if next.args[0] != product.args[2] {
                 return None;
             }
-            let args = vec![dense.args[0], dense.args[1], next.args[2], next.args[1]];
-            Some((second, Call { kernel: Kernel::DenseBackwardData { dims, through: Some(function) }, args }))
+            let mut kernel = product.kernel.clone();
+            match &mut kernel {
+                Kernel::DenseBackwardData { through, .. } if fusions.contains(&Fusion::DenseThrough(function)) => {
+                    *through = Some(function);
+                }
+                Kernel::ConvBackwardData { through, .. } if fusions.contains(&Fusion::ConvThrough(function)) => {
+                    *through = Some(function);
+                }
+                _ => return None,
+            }
+            let mut args = product.args.clone();
+            args[2] = next.args[2];
+            args.push(next.args[1]);
+            Some((second, Call { kernel, args }))
         });
         if let Some((second, call)) = joined {
             tasks[first].kind = TaskKind::Compute(call);

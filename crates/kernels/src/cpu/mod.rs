@@ -18,7 +18,7 @@ mod rule;
 mod simd;
 mod submit;
 
-pub use conv::{Algorithm, ConvCase, Pass};
+pub use conv::{Algorithm, ConvCase, Pass, measure};
 pub use isa::Isa;
 
 use crate::device::{Device, Event, Staging};
@@ -36,7 +36,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// What this device takes as one kernel.
-const FUSIONS: [Fusion; 8] = [
+const FUSIONS: [Fusion; 11] = [
     Fusion::DenseActivation(Activation::Relu),
     Fusion::DenseActivation(Activation::Tanh),
     Fusion::DenseActivation(Activation::Sigmoid),
@@ -45,6 +45,9 @@ const FUSIONS: [Fusion; 8] = [
     Fusion::DenseThrough(Activation::Tanh),
     Fusion::DenseThrough(Activation::Sigmoid),
     Fusion::DenseUpdate,
+    Fusion::ConvActivation(Activation::Relu),
+    Fusion::ConvThrough(Activation::Relu),
+    Fusion::ConvPool(Activation::Relu),
 ];
 
 /// How to make a [`Cpu`].
@@ -166,6 +169,14 @@ impl Device for Cpu {
 
     fn allocated_bytes(&self) -> usize {
         self.memory.len() * size_of::<f32>()
+    }
+
+    fn prepare(&mut self, calls: &mut dyn Iterator<Item = &Call>) -> Result<()> {
+        calls.filter_map(|call| ConvCase::of(&call.kernel)).try_for_each(|case| self.conv_plan(&case).map(drop))
+    }
+
+    fn working_bytes(&self) -> usize {
+        self.scratch.len() * size_of::<f32>() + self.convs.bytes()
     }
 
     fn submit(&mut self, call: &Call, args: &StepArgs) -> Event {

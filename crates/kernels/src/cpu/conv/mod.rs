@@ -4,6 +4,7 @@
 //! small beside the images that they pass over. Which algorithm a shape gets is part of [`Tuning`](crate::Tuning).
 
 mod direct;
+pub mod measure;
 mod plan;
 mod scheme;
 mod source;

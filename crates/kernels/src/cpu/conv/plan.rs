@@ -87,6 +87,17 @@ impl ConvCase {
         })
     }
 
+    /// The case without its number of samples: what a choice is made for, so that all batch sizes of a run share it.
+    #[must_use]
+    pub fn shape(&self) -> Self {
+        let mut case = *self;
+        case.dims.samples = 1;
+        if let Some(pool) = &mut case.pool {
+            pool.samples = 1;
+        }
+        case
+    }
+
     /// The algorithms that can compute it.
     pub fn candidates(&self) -> Vec<Algorithm> {
         let d = &self.dims;
@@ -112,20 +123,20 @@ impl ConvCase {
 }
 
 /// A convolution with everything decided.
-pub(super) struct Plan {
-    pub algorithm: Algorithm,
+pub(crate) struct Plan {
+    pub(super) algorithm: Algorithm,
     /// Of a direct convolution.
-    pub geometry: Option<Geometry>,
+    pub(super) geometry: Option<Geometry>,
     /// Of a direct weight gradient: where each row's strip begins.
-    pub rows: Vec<usize>,
+    pub(super) rows: Vec<usize>,
     /// Tiles of a block, for Winograd.
-    pub block: usize,
+    pub(super) block: usize,
     /// Weight gradients: divide output channels between threads, not samples.
-    pub by_outputs: bool,
+    pub(super) by_outputs: bool,
     /// Scratch that all threads share: packed weights.
-    pub shared: usize,
+    pub(super) shared: usize,
     /// Scratch of each thread.
-    pub own: usize,
+    pub(super) own: usize,
 }
 
 /// Elements of a block of tiles, transformed patches and products together: they stay in the second-level cache.

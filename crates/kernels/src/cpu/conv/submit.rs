@@ -7,12 +7,14 @@ use super::source::{Content, Image, Source};
 use super::winograd::{self, Shape, Sink};
 use crate::cpu::Cpu;
 use crate::cpu::submit::Shared;
+use paceline_base::Result;
 use paceline_base::kernel::BufferId;
 use paceline_base::op::Activation;
 use paceline_base::region::split_range;
 use paceline_base::window::{ConvDims, PoolDims};
 use std::marker::PhantomData;
 use std::ptr::{null, null_mut};
+use std::sync::Arc;
 
 fn input(d: &ConvDims) -> Image {
     Image { height: d.height, width: d.width, channels: d.channels }
@@ -40,11 +42,15 @@ macro_rules! with_scheme {
 
 impl Cpu {
     /// The plan of a convolution; chosen by the tuning, or by what is likely.
-    fn conv_plan(&mut self, case: &ConvCase) -> std::sync::Arc<Plan> {
+    pub(in crate::cpu) fn conv_plan(&mut self, case: &ConvCase) -> Result<Arc<Plan>> {
         let (tuning, lanes, threads) = (&self.tuning, self.isa.lanes(), self.pool.threads());
-        let plan = self.convs.plan(case, || tuning.conv(case), lanes, threads);
-        // `prepare` made room before the first step; only calls that were never announced can fail here.
-        plan.unwrap_or_else(|e| panic!("{e}"))
+        self.convs.plan(case, || tuning.conv(case), lanes, threads)
+    }
+
+    /// The plan of a convolution that is due. `prepare` made room before the first step: only a call that was never announced
+    /// can fail here.
+    fn conv_planned(&mut self, case: &ConvCase) -> Arc<Plan> {
+        self.conv_plan(case).unwrap_or_else(|e| panic!("{e}"))
     }
 
     /// Scratch of the convolutions.
@@ -128,7 +134,7 @@ impl Cpu {
         if shape.samples == 0 || shape.output.len() == 0 {
             return;
         }
-        let plan = self.conv_plan(case);
+        let plan = self.conv_planned(case);
         match &plan.geometry {
             Some(geometry) => self.convolve_directly(case, &plan, geometry, shape, source, sink, w),
             None => with_scheme!(plan.algorithm, self.convolve_by_tiles(case, &plan, shape, source, sink, w)),
@@ -241,7 +247,7 @@ impl Cpu {
             }
             return;
         }
-        let plan = self.conv_plan(&case);
+        let plan = self.conv_planned(&case);
         match &plan.geometry {
             Some(geometry) => self.weights_directly(&case, &plan, geometry, x, dy, dw, db),
             None => with_scheme!(plan.algorithm, self.weights_by_tiles(&case, &plan, x, dy, dw, db)),
