@@ -12,11 +12,15 @@ mod loss;
 mod math;
 mod memory;
 mod moves;
+mod norm;
 mod pin;
 mod pool;
 mod rule;
 mod simd;
 mod submit;
+mod sum;
+mod walk;
+mod windows;
 
 pub use conv::{Algorithm, ConvCase, Pass, measure};
 pub use isa::Isa;
@@ -36,7 +40,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// What this device takes as one kernel.
-const FUSIONS: [Fusion; 11] = [
+const FUSIONS: [Fusion; 13] = [
     Fusion::DenseActivation(Activation::Relu),
     Fusion::DenseActivation(Activation::Tanh),
     Fusion::DenseActivation(Activation::Sigmoid),
@@ -48,6 +52,8 @@ const FUSIONS: [Fusion; 11] = [
     Fusion::ConvActivation(Activation::Relu),
     Fusion::ConvThrough(Activation::Relu),
     Fusion::ConvPool(Activation::Relu),
+    Fusion::BatchActivation(Activation::Relu),
+    Fusion::SumActivation(Activation::Relu),
 ];
 
 /// How to make a [`Cpu`].
@@ -72,6 +78,8 @@ pub struct Cpu {
     /// Scratch of each thread, one after the other.
     scratch: Memory,
     convs: Convs,
+    /// Partial sums by channel.
+    partial: Memory,
     memory: Arc<Memory>,
     slots: Vec<(usize, usize)>,
     lent: Vec<bool>,
@@ -104,6 +112,8 @@ impl Cpu {
             scratch: Memory::new(pool.threads() * tuning.blocks.scratch())?,
             tuning,
             cores,
+            // Pairs of f64.
+            partial: Memory::new(4 * walk::PIECES * walk::WIDTH)?,
             pool,
             convs: Convs::default(),
             memory: Arc::new(Memory::new(0)?),

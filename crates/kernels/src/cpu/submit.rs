@@ -6,6 +6,7 @@ use super::dense::{BiasGradient, Finish, Forward, Product};
 use super::dropout::{Dropout, Mask};
 use super::loss::{Rows, Sums};
 use super::moves::AddRun;
+use super::norm::Batch;
 use super::rule::{Constants, Parameters, Update};
 use crate::contract;
 use paceline_base::kernel::{BufferId, Call, DenseDims, Kernel, StepArgs};
@@ -47,6 +48,31 @@ impl Cpu {
             Kernel::DenseBackwardUpdate { dims, bias, rule, l2 } => {
                 self.backward_update(*dims, *bias, rule, *l2, a, args);
             }
+            Kernel::MaxPool { dims, codes } => self.max_pool(dims, *codes, a),
+            Kernel::MaxPoolBackward { dims } => self.max_pool_backward(dims, a),
+            Kernel::AveragePool { dims, divisor } => self.average_pool(dims, *divisor, a),
+            Kernel::AveragePoolBackward { dims, divisor } => self.average_pool_backward(dims, *divisor, a),
+            &Kernel::BatchSums { rows, channels } => self.batch_sums(Batch { rows, channels, count: rows }, a),
+            &Kernel::BatchNormalize { rows, channels, count, eps, momentum, activation } => {
+                self.batch_normalize(Batch { rows, channels, count }, eps, momentum, activation, a);
+            }
+            &Kernel::BatchInfer { rows, channels, eps, activation } => {
+                self.batch_infer(Batch { rows, channels, count: rows }, eps, activation, a);
+            }
+            &Kernel::BatchGradientSums { rows, channels, through } => {
+                self.batch_gradient_sums(Batch { rows, channels, count: rows }, through, a);
+            }
+            &Kernel::BatchBackward { rows, channels, count, through } => {
+                self.batch_backward(Batch { rows, channels, count }, through, a);
+            }
+            Kernel::LocalResponse(l) => self.local_response(l, a),
+            Kernel::LocalResponseBackward(l) => self.local_response_backward(l, a),
+            Kernel::LayerNorm { rows, channels, eps } => self.layer_norm(*rows, *channels, *eps, a),
+            Kernel::LayerNormBackwardData { rows, channels } => self.layer_norm_backward_data(*rows, *channels, a),
+            Kernel::LayerNormBackwardWeights { rows, channels } => {
+                self.layer_norm_backward_weights(*rows, *channels, a);
+            }
+            Kernel::Sum { inputs, len, activation } => self.sum(*inputs, *len, *activation, a),
             Kernel::Activate { function, len } => self.activate(*function, *len, a),
             Kernel::ActivateBackward { function, len } => self.activate_backward(*function, *len, a),
             Kernel::Dropout { rate, layer, region, shape } => {
@@ -65,7 +91,6 @@ impl Cpu {
             }
             Kernel::ConvBackwardData { dims, through, pooled } => self.conv_backward_data(dims, *through, *pooled, a),
             Kernel::ConvBackwardWeights { dims, bias, pooled } => self.conv_backward_weights(dims, *bias, *pooled, a),
-            other => unimplemented!("{}", other.name()),
         }
     }
 

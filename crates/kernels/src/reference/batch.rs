@@ -58,7 +58,9 @@ impl Reference {
             let n = count.max(1) as f64;
             let shift = sums[c] / n;
             let mean = running_mean[c] + shift;
-            let variance = (sums[channels + c] / n - shift * shift).max(0.0);
+            let variance = sums[channels + c] / n - shift * shift;
+            // Rounding may take it below zero; `max` would lose NaN.
+            let variance = if variance < 0.0 { 0.0 } else { variance };
             kept[c] = mean;
             kept[channels + c] = 1.0 / (variance + eps).sqrt();
             if count > 0 {

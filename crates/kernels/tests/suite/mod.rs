@@ -126,3 +126,54 @@ pub fn same_bits(what: &str, got: &[f64], expected: &[f64]) {
         assert!(g.to_bits() == e.to_bits(), "{what}: element {i} is {g:e}, not {e:e}");
     }
 }
+
+/// The codes of a pool as a device keeps them, four to an element: numbers on the reference device, raw bytes elsewhere. (Reading goes through
+/// f64, which keeps the bits of an f32 that holds places below 128 and dead ones.)
+pub fn codes_of(which: Which, elements: &[f64], count: usize) -> Vec<u8> {
+    let bytes = |x: &f64| match which {
+        Which::Reference => (*x as u32).to_le_bytes(),
+        Which::Cpu(..) => (*x as f32).to_bits().to_le_bytes(),
+    };
+    elements.iter().flat_map(bytes).take(count).collect()
+}
+
+/// The elements that hold these codes on a device.
+pub fn as_codes(which: Which, codes: &[u8]) -> Vec<f64> {
+    let element = |four: &[u8]| {
+        let bits = four.iter().rev().fold(0, |all, code| all << 8 | u32::from(*code));
+        match which {
+            Which::Reference => f64::from(bits),
+            Which::Cpu(..) => f64::from(f32::from_bits(bits)),
+        }
+    };
+    codes.chunks(4).map(element).collect()
+}
+
+/// Runs calls on every device: `Reference` gives the expected buffers, those of the list are compared, and all `Cpu`s of one instruction set
+/// must give the same bits. Returns what `Reference` gave.
+pub fn agree(
+    what: &str,
+    calls: &[(Kernel, Vec<usize>)],
+    buffers: &[Vec<f64>],
+    compared: &[usize],
+    terms: usize,
+) -> Vec<Vec<f64>> {
+    let expected = run_all(Which::Reference, calls, buffers, &STEP);
+    let mut first: Option<(Isa, Vec<Vec<f64>>)> = None;
+    for which in Which::cpus() {
+        let Which::Cpu(isa, ..) = which else { continue };
+        let got = run_all(which, calls, buffers, &STEP);
+        for i in compared {
+            close(&format!("{which:?} {what} buffer {i}"), &got[*i], &expected[*i], which.tolerance(terms));
+        }
+        match &first {
+            Some((same, one)) if *same == isa => {
+                for (i, (got, one)) in got.iter().zip(one).enumerate() {
+                    same_bits(&format!("{which:?} {what} buffer {i}"), got, one);
+                }
+            }
+            _ => first = Some((isa, got)),
+        }
+    }
+    expected
+}

@@ -69,31 +69,6 @@ impl Simd for Avx2 {
         unsafe { _mm256_maskstore_ps(to, _mm256_castps_si256(mask), v) }
     }
     #[inline(always)]
-    unsafe fn load_bytes(self, from: *const u8, n: usize) -> __m256 {
-        let mut bytes = [0u8; 8];
-        // SAFETY: AVX2 by the type, readable by the contract.
-        unsafe {
-            let from = if n >= 8 {
-                from
-            } else {
-                std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), n);
-                bytes.as_ptr()
-            };
-            _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(from.cast())))
-        }
-    }
-    #[inline(always)]
-    unsafe fn store_bytes(self, to: *mut u8, n: usize, v: __m256) {
-        // SAFETY: AVX2 by the type, writable by the contract.
-        unsafe {
-            let words = _mm256_cvtps_epi32(v);
-            let (low, high) = (_mm256_castsi256_si128(words), _mm256_extracti128_si256::<1>(words));
-            let half = _mm_packus_epi32(low, high);
-            let bytes = _mm_cvtsi128_si64(_mm_packus_epi16(half, half)).to_le_bytes();
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, n.min(8));
-        }
-    }
-    #[inline(always)]
     fn head(self, n: usize) -> __m256 {
         // SAFETY: AVX2 by the type; the window of 8 begins at 0 … 8 in a table of 16.
         unsafe { _mm256_loadu_ps(HEADS.as_ptr().add(8 - n.min(8)).cast()) }
@@ -114,6 +89,17 @@ impl Simd for Avx2 {
         le(a: __m256, b: __m256) -> __m256 { _mm256_cmp_ps::<_CMP_LE_OQ>(a, b) }
         lt(a: __m256, b: __m256) -> __m256 { _mm256_cmp_ps::<_CMP_LT_OQ>(a, b) }
         eq(a: __m256, b: __m256) -> __m256 { _mm256_cmp_ps::<_CMP_EQ_OQ>(a, b) }
+        beats(a: __m256, b: __m256) -> __m256 {
+            _mm256_and_ps(_mm256_cmp_ps::<_CMP_NLE_UQ>(a, b), _mm256_cmp_ps::<_CMP_ORD_Q>(b, b))
+        }
+        from_bytes(bytes: u128) -> __m256 {
+            _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_cvtsi64_si128(bytes as i64)))
+        }
+        to_bytes(v: __m256) -> u128 {{
+            let n = _mm256_cvtps_epi32(v);
+            let words = _mm_packus_epi32(_mm256_castsi256_si128(n), _mm256_extracti128_si256::<1>(n));
+            u128::from(_mm_cvtsi128_si64(_mm_packus_epi16(words, words)) as u64)
+        }}
         select(mask: __m256, yes: __m256, no: __m256) -> __m256 { _mm256_blendv_ps(no, yes, mask) }
         bits(mask: __m256) -> u32 { _mm256_movemask_ps(mask) as u32 }
         first(v: __m256) -> f32 { _mm256_cvtss_f32(v) }

@@ -93,25 +93,6 @@ impl Simd for Avx512 {
         unsafe { _mm512_mask_storeu_ps(to, mask, v) }
     }
     #[inline(always)]
-    unsafe fn load_bytes(self, from: *const u8, n: usize) -> __m512 {
-        let mut bytes = [0u8; 16];
-        // SAFETY: AVX-512F by the type, readable by the contract.
-        unsafe {
-            let bytes = if n >= 16 {
-                _mm_loadu_si128(from.cast())
-            } else {
-                std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), n);
-                _mm_loadu_si128(bytes.as_ptr().cast())
-            };
-            _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes))
-        }
-    }
-    #[inline(always)]
-    unsafe fn store_bytes(self, to: *mut u8, n: usize, v: __m512) {
-        // SAFETY: AVX-512F by the type, writable by the contract; masked lanes are not touched.
-        unsafe { _mm512_mask_cvtepi32_storeu_epi8(to.cast(), self.head(n), _mm512_cvtps_epi32(v)) }
-    }
-    #[inline(always)]
     fn head(self, n: usize) -> __mmask16 {
         if n >= 16 { u16::MAX } else { (1 << n) - 1 }
     }
@@ -136,6 +117,15 @@ impl Simd for Avx512 {
         le(a: __m512, b: __m512) -> __mmask16 { _mm512_cmp_ps_mask::<_CMP_LE_OQ>(a, b) }
         lt(a: __m512, b: __m512) -> __mmask16 { _mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b) }
         eq(a: __m512, b: __m512) -> __mmask16 { _mm512_cmp_ps_mask::<_CMP_EQ_OQ>(a, b) }
+        beats(a: __m512, b: __m512) -> __mmask16 {
+            _mm512_mask_cmp_ps_mask::<_CMP_NLE_UQ>(_mm512_cmp_ps_mask::<_CMP_ORD_Q>(b, b), a, b)
+        }
+        from_bytes(bytes: u128) -> __m512 {
+            _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(std::mem::transmute::<u128, __m128i>(bytes)))
+        }
+        to_bytes(v: __m512) -> u128 {
+            std::mem::transmute::<__m128i, u128>(_mm512_cvtepi32_epi8(_mm512_cvtps_epi32(v)))
+        }
         select(mask: __mmask16, yes: __m512, no: __m512) -> __m512 { _mm512_mask_blend_ps(mask, no, yes) }
         first(v: __m512) -> f32 { _mm512_cvtss_f32(v) }
         spread_largest(v: __m512) -> __m512 {{

@@ -10,6 +10,7 @@
 pub(crate) mod avx2;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod avx512;
+mod bytes;
 pub(crate) mod portable;
 
 use super::isa::Body;
@@ -68,17 +69,6 @@ pub(crate) trait Simd: Copy {
     /// The lanes of the mask must be writable.
     unsafe fn store_head(self, to: *mut f32, mask: Self::M, v: Self::V);
 
-    /// Reads `n` bytes as numbers; the other lanes are zero.
-    ///
-    /// # Safety
-    /// They must be readable.
-    unsafe fn load_bytes(self, from: *const u8, n: usize) -> Self::V;
-    /// Writes the first `n` lanes, whole numbers below 256, as bytes.
-    ///
-    /// # Safety
-    /// They must be writable.
-    unsafe fn store_bytes(self, to: *mut u8, n: usize, v: Self::V);
-
     fn add(self, a: Self::V, b: Self::V) -> Self::V;
     fn sub(self, a: Self::V, b: Self::V) -> Self::V;
     fn mul(self, a: Self::V, b: Self::V) -> Self::V;
@@ -100,6 +90,8 @@ pub(crate) trait Simd: Copy {
     fn lt(self, a: Self::V, b: Self::V) -> Self::M;
     /// a = b; false for NaN.
     fn eq(self, a: Self::V, b: Self::V) -> Self::M;
+    /// a > b, or a is NaN and b is not: what a running maximum in which NaN wins must take up.
+    fn beats(self, a: Self::V, b: Self::V) -> Self::M;
     /// `yes` in the lanes of the mask, `no` in the others.
     fn select(self, mask: Self::M, yes: Self::V, no: Self::V) -> Self::V;
     /// The mask as an integer, lane 0 lowest.
@@ -116,6 +108,58 @@ pub(crate) trait Simd: Copy {
             out[i] = self.div(a[i], self.fma(self.sqrt(b[i]), s, e));
         }
         out
+    }
+
+    /// Each of the lowest `LANES` bytes as a number.
+    fn from_bytes(self, bytes: u128) -> Self::V;
+    /// Lanes that hold integers in 0 … 255, as the lowest `LANES` bytes.
+    fn to_bytes(self, v: Self::V) -> u128;
+    /// Reads `n` bytes, at most `LANES`, as numbers; the other lanes are zero.
+    ///
+    /// # Safety
+    /// They must be readable.
+    #[inline(always)]
+    unsafe fn load_bytes(self, from: *const u8, n: usize) -> Self::V {
+        // SAFETY: passed on to the caller.
+        self.from_bytes(unsafe { bytes::read(from, n.min(Self::LANES)) })
+    }
+    /// Writes the first `n` lanes, integers in 0 … 255, as bytes.
+    ///
+    /// # Safety
+    /// They must be writable.
+    #[inline(always)]
+    unsafe fn store_bytes(self, to: *mut u8, n: usize, v: Self::V) {
+        // SAFETY: passed on to the caller.
+        unsafe { bytes::write(to, n.min(Self::LANES), self.to_bytes(v)) }
+    }
+
+    /// Reads all lanes, or those of a mask made by `head`; the others are zero.
+    ///
+    /// # Safety
+    /// They must be readable.
+    #[inline(always)]
+    unsafe fn take(self, from: *const f32, mask: Option<Self::M>) -> Self::V {
+        // SAFETY: passed on to the caller.
+        unsafe {
+            match mask {
+                None => self.load(from),
+                Some(mask) => self.load_head(from, mask),
+            }
+        }
+    }
+    /// Writes all lanes, or those of a mask made by `head`.
+    ///
+    /// # Safety
+    /// They must be writable.
+    #[inline(always)]
+    unsafe fn put(self, to: *mut f32, mask: Option<Self::M>, v: Self::V) {
+        // SAFETY: passed on to the caller.
+        unsafe {
+            match mask {
+                None => self.store(to, v),
+                Some(mask) => self.store_head(to, mask, v),
+            }
+        }
     }
 
     /// Half of a transposing reduction: lane l holds `a[l] + a[l ^ D]` if bit D of l is clear, else the same of `b`.

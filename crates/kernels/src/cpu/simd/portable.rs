@@ -86,18 +86,6 @@ impl Simd for Portable {
         }
     }
     #[inline(always)]
-    unsafe fn load_bytes(self, from: *const u8, n: usize) -> V {
-        // SAFETY: readable by the contract.
-        std::array::from_fn(|i| if i < n { f32::from(unsafe { *from.add(i) }) } else { 0.0 })
-    }
-    #[inline(always)]
-    unsafe fn store_bytes(self, to: *mut u8, n: usize, v: V) {
-        for i in 0..n.min(8) {
-            // SAFETY: writable by the contract.
-            unsafe { *to.add(i) = v[i] as u8 };
-        }
-    }
-    #[inline(always)]
     fn add(self, a: V, b: V) -> V {
         each(a, b, |a, b| a + b)
     }
@@ -154,6 +142,23 @@ impl Simd for Portable {
     #[inline(always)]
     fn eq(self, a: V, b: V) -> [bool; 8] {
         compare(a, b, |a, b| a == b)
+    }
+    #[inline(always)]
+    fn beats(self, a: V, b: V) -> [bool; 8] {
+        compare(a, b, |a, b| a > b || a.is_nan() && !b.is_nan())
+    }
+    #[inline(always)]
+    fn from_bytes(self, bytes: u128) -> V {
+        let bytes = bytes.to_le_bytes();
+        std::array::from_fn(|i| f32::from(bytes[i]))
+    }
+    #[inline(always)]
+    fn to_bytes(self, v: V) -> u128 {
+        let mut bytes = [0; 16];
+        for i in 0..8 {
+            bytes[i] = v[i] as u8;
+        }
+        u128::from_le_bytes(bytes)
     }
     #[inline(always)]
     fn select(self, mask: [bool; 8], yes: V, no: V) -> V {
