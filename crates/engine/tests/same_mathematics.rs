@@ -3,14 +3,13 @@
 
 mod common;
 
-use common::{Toy, distance, run};
+use common::{Toy, distance, random_plan, run};
 use paceline_base::op::Activation;
 use paceline_base::optim::Rule;
 use paceline_graph::{Graph, LayerSpec, model_file};
 use paceline_kernels::{Cpu, CpuOptions, Reference};
-use paceline_plan::{OpPlan, Plan, Store, UpdateMode};
+use paceline_plan::{Plan, Store, UpdateMode};
 use proptest::prelude::*;
-use std::collections::BTreeMap;
 
 const RULES: [Rule; 6] = [
     Rule::Sgd,
@@ -69,31 +68,6 @@ fn graph(kind: usize) -> Graph {
         _ => branches(),
     };
     Graph::build("test", &layers, &[3, 4], 5, 0.01).unwrap()
-}
-
-/// A random plan that fits: every operator gets its own split and its own ranks.
-fn random_plan(graph: &Graph, ranks: usize, mut dice: u64, update: UpdateMode, bucket: usize) -> Plan {
-    let mut roll = |n: usize| {
-        dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (dice >> 33) as usize % n
-    };
-    let mut operators = BTreeMap::new();
-    for (id, node) in graph.nodes.iter().enumerate() {
-        if graph.is_data(id) || roll(4) == 0 {
-            continue; // by default
-        }
-        let mut split = BTreeMap::new();
-        let mut room = ranks + 1;
-        for dim in node.op.dims(1000, &graph.input_shapes(id)) {
-            let degree = 1 + roll(room.min(dim.extent));
-            split.insert(dim.name.to_string(), degree);
-            room = (room / degree).max(1);
-        }
-        let parts: usize = split.values().product();
-        let ranks = (0..parts).map(|_| roll(ranks)).collect();
-        operators.insert(node.name.clone(), OpPlan { split, ranks: Some(ranks) });
-    }
-    Plan { ranks, operators, default: None, store: Store { update, bucket } }
 }
 
 proptest! {

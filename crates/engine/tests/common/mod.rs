@@ -1,15 +1,18 @@
 //! What the engine's tests share: small data, and running all ranks of a schedule on threads.
 #![allow(dead_code, missing_docs)] // each test file uses its own part of this
 
+pub mod nets;
+
 use paceline_base::kernel::StepArgs;
 use paceline_base::optim::Rule;
 use paceline_comm::Comm;
 use paceline_data::{Features, Labelled, Order, Samples};
-use paceline_engine::checkpoint::{Snapshot, TensorData, gather, initialize};
+use paceline_engine::checkpoint::{Checkpoint, Snapshot, TensorData, gather, initialize, restore};
 use paceline_engine::{Batch, Rank, StepResult};
 use paceline_graph::Graph;
 use paceline_kernels::Device;
-use paceline_plan::{Batches, PhaseKind, Plan, Schedule, lower};
+use paceline_plan::{Batches, OpPlan, PhaseKind, Plan, Schedule, Store, UpdateMode, lower};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Deterministic features in ±1 and labels.
@@ -72,6 +75,21 @@ pub fn run<D: Device>(
     batch: usize,
     steps: usize,
 ) -> Trained {
+    run_from(graph, plan, rule, device, data, batch, 0..steps, None)
+}
+
+/// The same for these steps, from a checkpoint on if there is one.
+#[allow(clippy::too_many_arguments)] // what a test varies
+pub fn run_from<D: Device>(
+    graph: &Graph,
+    plan: &Plan,
+    rule: Rule,
+    device: impl Fn() -> D + Sync,
+    data: &Toy,
+    batch: usize,
+    steps: std::ops::Range<usize>,
+    checkpoint: Option<&Checkpoint>,
+) -> Trained {
     let probe = device();
     let last = data.len() % batch;
     let train: Vec<usize> = [batch.min(data.len()), last].into_iter().filter(|&n| n > 0).collect();
@@ -84,13 +102,16 @@ pub fn run<D: Device>(
         let handles: Vec<_> = comms
             .into_iter()
             .map(|comm| {
-                let (schedule, device, order) = (schedule.clone(), &device, &order);
+                let (schedule, device, order, steps) = (schedule.clone(), &device, &order, steps.clone());
                 scope.spawn(move || {
                     let mut rank = Rank::new(device(), comm, schedule).unwrap();
-                    initialize(&mut rank, graph, 3).unwrap();
+                    match checkpoint {
+                        None => initialize(&mut rank, graph, 3).unwrap(),
+                        Some(checkpoint) => restore(&mut rank, checkpoint, true).unwrap(),
+                    }
                     let mut results = Vec::new();
                     let per_epoch = data.len().div_ceil(batch);
-                    for step in 0..steps {
+                    for step in steps {
                         let (epoch, start) = (step / per_epoch, step % per_epoch * batch);
                         let count = batch.min(data.len() - start);
                         let phase = rank.schedule.phase(PhaseKind::Train, count).unwrap();
@@ -141,4 +162,29 @@ pub fn distance(a: &Snapshot, b: &Snapshot) -> (f64, String) {
         }
     }
     worst
+}
+
+/// A random plan that fits: every operator gets its own split and its own ranks.
+pub fn random_plan(graph: &Graph, ranks: usize, mut dice: u64, update: UpdateMode, bucket: usize) -> Plan {
+    let mut roll = |n: usize| {
+        dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (dice >> 33) as usize % n
+    };
+    let mut operators = BTreeMap::new();
+    for (id, node) in graph.nodes.iter().enumerate() {
+        if graph.is_data(id) || roll(4) == 0 {
+            continue; // by default
+        }
+        let mut split = BTreeMap::new();
+        let mut room = ranks + 1;
+        for dim in node.op.dims(1000, &graph.input_shapes(id)) {
+            let degree = 1 + roll(room.min(dim.extent));
+            split.insert(dim.name.to_string(), degree);
+            room = (room / degree).max(1);
+        }
+        let parts: usize = split.values().product();
+        let ranks = (0..parts).map(|_| roll(ranks)).collect();
+        operators.insert(node.name.clone(), OpPlan { split, ranks: Some(ranks) });
+    }
+    Plan { ranks, operators, default: None, store: Store { update, bucket } }
 }

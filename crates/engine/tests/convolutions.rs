@@ -1,0 +1,103 @@
+//! Invariant 1 for convolutional networks: split along samples, height, width and channels, with halos, partial sums and
+//! synchronised batch normalisation, N ranks give what one gives.
+
+mod common;
+
+use common::nets::{BRANCHES, GREY, RESIDUAL, net};
+use common::{Toy, distance, random_plan, run, run_from};
+use paceline_base::optim::Rule;
+use paceline_data::Labelled;
+use paceline_engine::Progress;
+use paceline_engine::checkpoint::{Identity, Saver, latest};
+use paceline_graph::Graph;
+use paceline_kernels::Reference;
+use paceline_plan::{Plan, Store, UpdateMode};
+use proptest::prelude::*;
+
+/// The models, and the data for them.
+fn case(kind: usize, samples: usize) -> (Graph, Toy) {
+    let (text, shape): (_, &[usize]) = match kind {
+        0 => (RESIDUAL, &[7, 6, 4]),
+        1 => (BRANCHES, &[7, 6, 4]),
+        _ => (GREY, &[7, 6]),
+    };
+    (net(text, shape), Toy::new(samples, shape, 5))
+}
+
+/// Rules that do not divide by the gradient's own size: a bias before batch normalisation has a gradient of rounding alone.
+const RULES: [Rule; 3] = [Rule::Sgd, Rule::Momentum { momentum: 0.9 }, Rule::Nesterov { momentum: 0.9 }];
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_plan_equals_one_worker_in_f64(
+        kind in 0usize..3,
+        ranks in 1usize..6,
+        batch in 1usize..9,
+        dice in any::<u64>(),
+        rule in 0usize..3,
+        sharded in any::<bool>(),
+        bucket in prop::sample::select(vec![1usize, 100, 100_000]),
+        fused in any::<bool>(),
+    ) {
+        let (graph, data) = case(kind, 11);
+        let update = if sharded { UpdateMode::Sharded } else { UpdateMode::Replicated };
+        let device = || if fused { Reference::with_fusions() } else { Reference::new() };
+        let one = run(&graph, &Plan::data_parallel(1), RULES[rule], Reference::new, &data, batch, 4);
+        let mut mirrored = Plan::data_parallel(ranks);
+        mirrored.store = Store { update, bucket };
+        for plan in [mirrored, random_plan(&graph, ranks, dice, update, bucket)] {
+            let many = run(&graph, &plan, RULES[rule], device, &data, batch, 4);
+            let (d, name) = distance(&many.snapshot, &one.snapshot);
+            prop_assert!(d < 1e-10, "{name} differs by {d:e} under {plan:?}");
+            for (a, b) in many.results.iter().zip(&one.results) {
+                prop_assert!((a.loss - b.loss).abs() < 1e-9 && a.correct == b.correct && a.count == b.count, "{a:?} {b:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn simulator_and_reality_agree_on_bytes_and_memory() {
+    for (kind, dice) in [(0, 1u64), (0, 2), (1, 3), (1, 4), (2, 5), (2, 6)] {
+        let (graph, data) = case(kind, 12);
+        let plan = random_plan(&graph, 3, dice, UpdateMode::Sharded, 40);
+        let steps = 6; // of 4 samples: no partial batch
+        let real = run(&graph, &plan, RULES[1], Reference::new, &data, 4, steps);
+        let cluster = paceline_plan::Cluster { element: 8, ..paceline_plan::Cluster::threads() };
+        let train = paceline_plan::simulate(&real.schedule, 0, &cluster);
+        let evaluate = paceline_plan::simulate(&real.schedule, 1, &cluster);
+        for to in 0..3 {
+            for from in 0..3 {
+                let expected = train.bytes[from][to] * steps as u64 + evaluate.bytes[from][to];
+                assert_eq!(real.received[to][from], expected, "{from} → {to}, plan {dice}");
+            }
+            assert_eq!(real.allocated[to] as u64, train.memory[to], "memory of rank {to}, plan {dice}");
+        }
+    }
+}
+
+#[test]
+fn running_moments_are_saved_and_restored_under_another_plan() {
+    let (graph, data) = case(0, 11);
+    let whole = run(&graph, &Plan::data_parallel(1), RULES[1], Reference::new, &data, 4, 5);
+    let first = random_plan(&graph, 3, 8, UpdateMode::Sharded, 40);
+    let half = run(&graph, &first, RULES[1], Reference::new, &data, 4, 3);
+    let moved = half.snapshot.model.iter().filter(|t| t.name.contains(".running_"));
+    assert_eq!(moved.count(), 4);
+    assert!(half.snapshot.optimizer.iter().all(|t| !t.name.contains(".running_")), "they have no optimiser state");
+
+    let dir = tempfile::tempdir().unwrap();
+    let identity = Identity { seed: 1, batch: 4, rule: RULES[1], data: data.fingerprint(), model: graph.signature() };
+    let saver = Saver::new(dir.path().into(), 1, identity).unwrap();
+    saver.save(half.snapshot, Progress { step: 3, ..Progress::default() }, false);
+    saver.finish().unwrap();
+    let (checkpoint, _) = latest(dir.path()).unwrap().unwrap();
+    for second in [Plan::data_parallel(1), random_plan(&graph, 4, 9, UpdateMode::Replicated, 100)] {
+        let rest = run_from(&graph, &second, RULES[1], Reference::new, &data, 4, 3..5, Some(&checkpoint));
+        let (d, name) = distance(&rest.snapshot, &whole.snapshot);
+        assert!(d < 1e-10, "{name} differs by {d:e} under {second:?}");
+        assert!((rest.results[2].loss - whole.results[5].loss).abs() < 1e-9, "evaluation with running moments");
+    }
+}
