@@ -77,7 +77,17 @@ pub fn run(which: Which, kernel: Kernel, buffers: &[Vec<f64>], step: &StepArgs) 
 
 /// Runs several calls, each with the numbers of its buffers.
 pub fn run_all(which: Which, calls: &[(Kernel, Vec<usize>)], buffers: &[Vec<f64>], step: &StepArgs) -> Vec<Vec<f64>> {
-    let mut device = which.make();
+    run_on(which.make(), &format!("{which:?}"), calls, buffers, step)
+}
+
+/// The same on a device of the caller's.
+pub fn run_on(
+    mut device: Box<dyn Device>,
+    which: &str,
+    calls: &[(Kernel, Vec<usize>)],
+    buffers: &[Vec<f64>],
+    step: &StepArgs,
+) -> Vec<Vec<f64>> {
     let (mut slots, mut len) = (Vec::new(), 3);
     for buffer in buffers {
         slots.push((len, buffer.len()));
@@ -90,16 +100,21 @@ pub fn run_all(which: Which, calls: &[(Kernel, Vec<usize>)], buffers: &[Vec<f64>
     for (i, buffer) in buffers.iter().enumerate() {
         device.load(BufferId(i as u32), 0, Values::F64(buffer));
     }
-    for (kernel, args) in calls {
-        let args = args.iter().map(|i| BufferId(*i as u32)).collect();
-        let event = device.submit(&Call { kernel: kernel.clone(), args }, step);
+    let call = |(kernel, args): &(Kernel, Vec<usize>)| Call {
+        kernel: kernel.clone(),
+        args: args.iter().map(|i| BufferId(*i as u32)).collect(),
+    };
+    let calls: Vec<Call> = calls.iter().map(call).collect();
+    device.prepare(&mut calls.iter()).unwrap();
+    for call in &calls {
+        let event = device.submit(call, step);
         device.wait(event);
     }
     let mut all = vec![0.0; len];
     device.read(BufferId(whole), &mut all);
     for (i, value) in all.iter().enumerate() {
         let inside = slots[..buffers.len()].iter().any(|(at, n)| (*at..at + n).contains(&i));
-        assert!(inside || *value == 77.0, "{which:?} wrote outside its buffers, at {i}");
+        assert!(inside || *value == 77.0, "{which} wrote outside its buffers, at {i}");
     }
     slots[..buffers.len()].iter().map(|(at, n)| all[*at..at + n].to_vec()).collect()
 }
