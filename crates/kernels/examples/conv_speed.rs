@@ -1,6 +1,6 @@
 //! How fast convolutions are, by layer, pass and algorithm.
 //!
-//!     cargo run --release -p paceline-kernels --example conv_speed [threads=N] [isa=NAME] [only=text]
+//!     cargo run --release -p paceline-kernels --example conv_speed [threads=N] [isa=NAME] [samples=N] [only=text]
 
 use paceline_base::kernel::{Arena, BufferId, Call, Kernel, StepArgs, Values};
 use paceline_base::op::Activation;
@@ -14,13 +14,14 @@ fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let value = |key: &str| args.iter().find_map(|a| a.strip_prefix(key).map(str::to_owned));
     let threads = value("threads=").map_or(1, |n| n.parse().expect("threads=N"));
+    let samples = value("samples=").map_or(32, |n| n.parse().expect("samples=N"));
     let only = value("only=").unwrap_or_default();
     let isa = Isa::ALL
         .into_iter()
         .find(|i| value("isa=").map_or(i.is_available(), |n| n == i.to_string()))
         .expect("isa=avx512, avx2 or portable");
     println!("{:34} {:18} {:>9} {:>9}", "layer, pass", "algorithm", "ms", "GFLOP/s");
-    for (name, kernel, lens) in cases() {
+    for (name, kernel, lens) in cases(samples) {
         if !name.contains(&only) {
             continue;
         }
@@ -54,14 +55,14 @@ fn main() {
     }
 }
 
-fn cases() -> Vec<(String, Kernel, Vec<usize>)> {
+fn cases(samples: usize) -> Vec<(String, Kernel, Vec<usize>)> {
     let mut cases = Vec::new();
     let mut layer =
         |name: &str, size: usize, channels: usize, outputs: usize, k: usize, stride: usize, pool: bool, first: bool| {
             let pad = if k == 11 { 2 } else { k / 2 };
             let out = (size + 2 * pad - k) / stride + 1;
             let d = ConvDims {
-                samples: 32,
+                samples,
                 height: size,
                 width: size,
                 channels,
@@ -75,7 +76,7 @@ fn cases() -> Vec<(String, Kernel, Vec<usize>)> {
                 groups: 1,
             };
             let p = pool.then_some(PoolDims {
-                samples: 32,
+                samples,
                 height: out,
                 width: out,
                 channels: outputs,

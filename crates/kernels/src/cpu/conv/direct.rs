@@ -7,11 +7,11 @@
 
 use super::source::{Image, Rectangle, Source};
 use super::tile::{Product, Start, most_vectors, product};
-use super::winograd::Sink;
+use super::winograd::{Sink, maximum, passed};
 use crate::cpu::dense::Pieces;
 use crate::cpu::isa::Body;
 use crate::cpu::simd::Simd;
-use paceline_base::window::{ConvDims, DEAD, PoolDims};
+use paceline_base::window::{ConvDims, PoolDims};
 
 /// Elements that may be read behind the end of a strip: a last vector.
 const SLACK: usize = 16;
@@ -84,7 +84,14 @@ impl Geometry {
             width: (d.out_width.max(1) - 1) * d.stride[1] + reach.1,
             reach: reach.0,
         };
-        Self::new(d.channels, d.out_channels, d.groups, vec![phase], lanes, pool.map_or(1, |p| p.stride[0]))
+        Self::new(d.channels, d.out_channels, d.groups, vec![phase], lanes, pool.map_or(1, |p| p.stride[0]), 0)
+    }
+
+    /// Of the weight gradient: as the forward pass, but a strip of the gradient lies in the cache too.
+    pub(super) fn weights(d: &ConvDims, lanes: usize) -> Self {
+        let mut all = Self::forward(d, lanes, None);
+        let phases = std::mem::take(&mut all.phases);
+        Self::new(d.channels, d.out_channels, d.groups, phases, lanes, 1, d.out_width * d.out_channels)
     }
 
     /// Of the data gradient: images are gradients of the output, outputs those of the input.
@@ -131,10 +138,19 @@ impl Geometry {
                 });
             }
         }
-        Self::new(d.out_channels, d.channels, d.groups, phases, lanes, 1)
+        Self::new(d.out_channels, d.channels, d.groups, phases, lanes, 1, 0)
     }
 
-    fn new(channels: usize, outputs: usize, groups: usize, phases: Vec<Phase>, lanes: usize, whole: usize) -> Self {
+    /// `whole` rows stay together; `beside` elements a row share the cache with the strip.
+    fn new(
+        channels: usize,
+        outputs: usize,
+        groups: usize,
+        phases: Vec<Phase>,
+        lanes: usize,
+        whole: usize,
+        beside: usize,
+    ) -> Self {
         let mut all = Self { channels, outputs, groups, phases, packed: 0, rows: whole, strip: 0 };
         let wide = (outputs / groups).next_multiple_of(lanes);
         for phase in &mut all.phases {
@@ -153,7 +169,7 @@ impl Geometry {
         let largest = |rows: usize| all.phases.iter().map(|p| size(p, rows)).max().unwrap_or(0);
         let most = all.phases.iter().map(|p| p.count.0).max().unwrap_or(1).max(1);
         let mut rows = whole;
-        while rows + whole <= most.next_multiple_of(whole) && largest(rows + whole) <= STRIP {
+        while rows + whole <= most.next_multiple_of(whole) && largest(rows + whole) + beside * (rows + whole) <= STRIP {
             rows += whole;
         }
         (all.rows, all.strip) = (rows, largest(rows));
@@ -247,7 +263,7 @@ pub(super) struct Strips<'a> {
     pub sink: Sink,
     /// Strips to do, counted over all samples.
     pub strips: (usize, usize),
-    /// Room for a strip and, with a pool, for its rows of output.
+    /// Room for a strip and, with a pool, for the rows of a window.
     pub scratch: *mut f32,
 }
 
@@ -264,20 +280,27 @@ impl Body for Strips<'_> {
             // SAFETY: the strip lies within this phase's rows, and scratch has room for it.
             unsafe {
                 let cut = phase.cut(s, &self.source, sample, first, rows, g.channels, self.scratch);
-                let rows_to = self.scratch.wrapping_add(g.strip);
-                for row in 0..rows {
-                    let (to, pixel) = if self.sink.pool.is_some() {
-                        (rows_to.wrapping_add(row * phase.count.1 * g.outputs), g.outputs)
-                    } else {
+                let from = |row: usize| cut.wrapping_add(row * phase.stride.0 * phase.width * g.channels);
+                if let Some((pool, codes)) = &self.sink.pool {
+                    // Windows are a few rows high: these stay in the first-level cache until their maxima are taken.
+                    let own = self.scratch.wrapping_add(g.strip);
+                    let maxima = Maxima { pool, rows: own, y: self.sink.y, codes: *codes, relu: self.sink.relu };
+                    for row in (0..rows).step_by(pool.stride[0]) {
+                        let y = (first + row) / pool.stride[0];
+                        if y >= pool.out_height {
+                            break;
+                        }
+                        for i in 0..pool.window[0] {
+                            self.row(s, phase, from(row + i), own.add(i * phase.count.1 * g.outputs), g.outputs);
+                        }
+                        s.apart(maxima.row(sample, y));
+                    }
+                } else {
+                    for row in 0..rows {
                         let y = phase.first.0 + (first + row) * phase.step.0;
                         let at = ((sample * self.output.height + y) * self.output.width + phase.first.1) * g.outputs;
-                        (self.sink.y.wrapping_add(at), phase.step.1 * g.outputs)
-                    };
-                    self.row(s, phase, cut.wrapping_add(row * phase.stride.0 * phase.width * g.channels), to, pixel);
-                }
-                if let Some((pool, codes)) = &self.sink.pool {
-                    let maxima = Maxima { pool, rows: rows_to, y: self.sink.y, codes: *codes, relu: self.sink.relu };
-                    maxima.run(s, sample, first, rows);
+                        self.row(s, phase, from(row), self.sink.y.wrapping_add(at), phase.step.1 * g.outputs);
+                    }
                 }
             }
         }
@@ -378,9 +401,11 @@ impl Strips<'_> {
     }
 }
 
-/// The maxima of a strip of finished rows.
+/// The maxima of one row of windows.
+#[derive(Clone, Copy)]
 struct Maxima<'a> {
     pool: &'a PoolDims,
+    /// The finished rows that the windows cover.
     rows: *const f32,
     y: *mut f32,
     codes: *mut u8,
@@ -388,43 +413,51 @@ struct Maxima<'a> {
 }
 
 impl Maxima<'_> {
-    /// # Safety
-    /// `rows` rows from `first` on are readable; the pool's output and codes writable.
+    /// For this row of this sample's output.
     #[inline(always)]
-    unsafe fn run<S: Simd>(&self, s: S, sample: usize, first: usize, rows: usize) {
-        let pool = self.pool;
-        let low = first / pool.stride[0];
-        let high = ((first + rows) / pool.stride[0] + usize::from((first + rows) % pool.stride[0] >= pool.window[0]))
-            .min(pool.out_height);
-        for y in low..high {
-            for x in 0..pool.out_width {
-                let to = ((sample * pool.out_height + y) * pool.out_width + x) * pool.channels;
-                for c in (0..pool.channels).step_by(S::LANES) {
-                    let lanes = (pool.channels - c).min(S::LANES);
-                    let mask = s.head(lanes);
-                    // SAFETY: windows lie within the strip.
-                    unsafe {
-                        let at = |i: usize, j: usize| {
-                            let (row, column) = (y * pool.stride[0] - first + i, x * pool.stride[1] + j);
-                            s.load_head(self.rows.add((row * pool.width + column) * pool.channels + c), mask)
-                        };
+    fn row(mut self, sample: usize, y: usize) -> Self {
+        let at = (sample * self.pool.out_height + y) * self.pool.out_width * self.pool.channels;
+        self.y = self.y.wrapping_add(at);
+        if !self.codes.is_null() {
+            self.codes = self.codes.wrapping_add(at);
+        }
+        self
+    }
+}
+
+impl Body for Maxima<'_> {
+    type Out = ();
+    #[inline(always)]
+    unsafe fn run<S: Simd>(self, s: S) {
+        let PoolDims { width, channels, out_width, window, stride, .. } = *self.pool;
+        for x in 0..out_width {
+            for c in (0..channels).step_by(S::LANES) {
+                let lanes = (channels - c).min(S::LANES);
+                let mask = s.head(lanes);
+                // SAFETY: windows lie within the finished rows, the output within the pool's.
+                unsafe {
+                    let at = |i: usize, j: usize| {
+                        let from = self.rows.add((i * width + x * stride[1] + j) * channels + c);
+                        if lanes == S::LANES { s.load(from) } else { s.load_head(from, mask) }
+                    };
+                    let (best, code) = if window == [2, 2] {
+                        maximum(s, [at(0, 0), at(0, 1), at(1, 0), at(1, 1)], self.relu)
+                    } else {
                         let (mut best, mut code) = (at(0, 0), s.zero());
-                        for i in 0..pool.window[0] {
-                            for j in 0..pool.window[1] {
+                        for i in 0..window[0] {
+                            for j in 0..window[1] {
                                 let value = at(i, j);
                                 let keep = s.le(value, best);
                                 best = s.select(keep, best, value);
-                                code = s.select(keep, code, s.splat((i * pool.window[1] + j) as f32));
+                                code = s.select(keep, code, s.splat((i * window[1] + j) as f32));
                             }
                         }
-                        if self.relu {
-                            code = s.select(s.le(best, s.zero()), s.splat(f32::from(DEAD)), code);
-                            best = s.max(s.zero(), best);
-                        }
-                        s.store_head(self.y.add(to + c), mask, best);
-                        if !self.codes.is_null() {
-                            s.store_bytes(self.codes.add(to + c), lanes, code);
-                        }
+                        passed(s, best, code, self.relu)
+                    };
+                    let to = x * channels + c;
+                    s.store_head(self.y.add(to), mask, best);
+                    if !self.codes.is_null() {
+                        s.store_bytes(self.codes.add(to), lanes, code);
                     }
                 }
             }

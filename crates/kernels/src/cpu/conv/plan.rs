@@ -174,7 +174,7 @@ impl Plan {
             Pass::Forward => {
                 let g = Geometry::forward(d, lanes, case.pool.as_ref());
                 plan.shared = align(g.packed);
-                let rows = case.pool.map_or(0, |_| g.rows * d.out_width * d.out_channels);
+                let rows = case.pool.map_or(0, |p| p.window[0] * d.out_width * d.out_channels);
                 plan.own = align(g.strip + rows);
                 plan.geometry = Some(g);
             }
@@ -185,7 +185,7 @@ impl Plan {
                 plan.geometry = Some(g);
             }
             Pass::Weights => {
-                let g = Geometry::forward(d, lanes, None);
+                let g = Geometry::weights(d, lanes);
                 plan.rows = direct::row_offsets(&g);
                 plan.own = align(g.gradient_len(lanes))
                     + align(d.out_channels.next_multiple_of(lanes))

@@ -2,6 +2,9 @@
 //!
 //! Kernels never meet the border of an image: what they read is cut out of it with zeros around.
 
+#![allow(clippy::needless_range_loop)] // indexed loops read as the formula, and unroll into registers
+
+use super::scheme::WIDEST;
 use crate::cpu::simd::Simd;
 use paceline_base::window::PoolDims;
 use std::ops::Range;
@@ -41,6 +44,81 @@ pub(super) struct Cut {
     pub at: *const f32,
     pub row: usize,
     pub pixel: usize,
+}
+
+/// What a transform reads: the columns of a small rectangle, a vector of channels at a time.
+pub(super) trait Columns: Copy {
+    /// The first `rows` pixels of column `j`, `lanes` channels from `c` on.
+    ///
+    /// # Safety
+    /// They must be readable.
+    unsafe fn column<S: Simd>(&self, s: S, rows: usize, j: usize, c: usize, lanes: usize) -> [S::V; WIDEST];
+}
+
+impl Columns for Cut {
+    #[inline(always)]
+    unsafe fn column<S: Simd>(&self, s: S, rows: usize, j: usize, c: usize, lanes: usize) -> [S::V; WIDEST] {
+        let mut column = [s.zero(); WIDEST];
+        for i in 0..rows {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let from = self.at.add(i * self.row + j * self.pixel + c);
+                column[i] = if lanes == S::LANES { s.load(from) } else { s.load_head(from, s.head(lanes)) };
+            }
+        }
+        column
+    }
+}
+
+/// A rectangle of a gradient behind a maximum of 2×2 windows, spread while it is read. `ODD` if it begins with a window's second row.
+#[derive(Clone, Copy)]
+pub(super) struct Quads<const ODD: bool> {
+    pub dy: *const f32,
+    pub codes: *const u8,
+    pub pool: PoolDims,
+    pub sample: usize,
+    pub top: isize,
+    pub left: isize,
+    /// First channel.
+    pub first: usize,
+}
+
+impl<const ODD: bool> Columns for Quads<ODD> {
+    #[inline(always)]
+    unsafe fn column<S: Simd>(&self, s: S, rows: usize, j: usize, c: usize, lanes: usize) -> [S::V; WIDEST] {
+        let PoolDims { out_height, out_width, channels, .. } = self.pool;
+        let mut column = [s.zero(); WIDEST];
+        let x = self.left + j as isize;
+        if x < 0 || x as usize / 2 >= out_width {
+            return column;
+        }
+        let (x, side) = (x as usize / 2, s.splat((x % 2) as f32));
+        let below = s.add(side, s.splat(2.0));
+        let odd = usize::from(ODD);
+        for window in 0..(rows + odd).div_ceil(2) {
+            let y = (self.top - odd as isize) / 2 + window as isize;
+            if y < 0 || y as usize >= out_height {
+                continue;
+            }
+            let at = ((self.sample * out_height + y as usize) * out_width + x) * channels + self.first + c;
+            // SAFETY: a window of this pool; the caller vouches for its channels.
+            let (dy, code) = unsafe {
+                let dy = if lanes == S::LANES {
+                    s.load(self.dy.add(at))
+                } else {
+                    s.load_head(self.dy.add(at), s.head(lanes))
+                };
+                (dy, s.load_bytes(self.codes.add(at), lanes))
+            };
+            if 2 * window >= odd {
+                column[2 * window - odd] = s.select(s.eq(code, side), dy, s.zero());
+            }
+            if 2 * window + 1 - odd < rows {
+                column[2 * window + 1 - odd] = s.select(s.eq(code, below), dy, s.zero());
+            }
+        }
+        column
+    }
 }
 
 /// A rectangle of an image; it may hang over the border.

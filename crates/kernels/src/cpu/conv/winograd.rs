@@ -10,7 +10,7 @@
 #![allow(clippy::needless_range_loop)] // indexed loops read as the formula, and unroll into registers
 
 use super::scheme::{Scheme, WIDEST};
-use super::source::{Cut, Image, Rectangle, Source};
+use super::source::{Columns, Content, Image, Quads, Rectangle, Source};
 use super::tile::{NO_OFFSET, Product, Start, most_vectors, product};
 use crate::cpu::dense::Pieces;
 use crate::cpu::isa::Body;
@@ -128,42 +128,35 @@ impl<C: Scheme> Body for Pack<C> {
     }
 }
 
-/// Transforms one patch for one vector of channels.
-struct Transform<'a, C> {
-    cut: Cut,
-    /// Channels, and where the first place of this tile goes.
+/// Transforms one patch of an input (Bᵀ d B), or one tile of a gradient (A y Aᵀ), for all channels.
+struct Transform<C, L, const GRADIENT: bool> {
+    columns: L,
     channels: usize,
+    /// Where the first place of this tile goes, and how far places are apart.
     to: *mut f32,
     place: usize,
-    /// Of a gradient's tile (A y Aᵀ) instead of an input's patch (Bᵀ d B).
-    scheme: PhantomData<&'a C>,
+    scheme: PhantomData<C>,
 }
 
-impl<C: Scheme> Body for Transform<'_, C> {
+impl<C: Scheme, L: Columns, const GRADIENT: bool> Body for Transform<C, L, GRADIENT> {
     type Out = ();
     #[inline(always)]
     unsafe fn run<S: Simd>(self, s: S) {
+        let size = if GRADIENT { C::TILE } else { C::PATCH };
         let mut c = 0;
         while c < self.channels {
-            let mask = s.head(self.channels - c);
-            let whole = self.channels - c >= S::LANES;
+            let lanes = (self.channels - c).min(S::LANES);
             let mut half = [[s.zero(); WIDEST]; WIDEST];
-            for j in 0..C::PATCH {
-                let mut column = [s.zero(); WIDEST];
-                for i in 0..C::PATCH {
-                    // SAFETY: the patch is readable for all channels.
-                    unsafe {
-                        let from = self.cut.at.add(i * self.cut.row + j * self.cut.pixel + c);
-                        column[i] = if whole { s.load(from) } else { s.load_head(from, mask) };
-                    }
-                }
-                let column = C::input(s, column);
+            for j in 0..size {
+                // SAFETY: the patch is readable for all channels.
+                let column = unsafe { self.columns.column(s, size, j, c, lanes) };
+                let column = if GRADIENT { C::spread(s, column) } else { C::input(s, column) };
                 for i in 0..C::PATCH {
                     half[i][j] = column[i];
                 }
             }
             for i in 0..C::PATCH {
-                let row = C::input(s, half[i]);
+                let row = if GRADIENT { C::spread(s, half[i]) } else { C::input(s, half[i]) };
                 for j in 0..C::PATCH {
                     // SAFETY: the block has room for whole vectors at every place.
                     unsafe { s.store(self.to.add((i * C::PATCH + j) * self.place + c), row[j]) };
@@ -174,46 +167,41 @@ impl<C: Scheme> Body for Transform<'_, C> {
     }
 }
 
-/// Transforms one tile of a gradient: A y Aᵀ.
-struct SpreadTile<'a, C> {
-    cut: Cut,
-    channels: usize,
+/// Takes a rectangle out of a source and transforms it.
+struct Tile<'a, const GRADIENT: bool> {
+    source: &'a Source,
+    rectangle: Rectangle,
+    /// Room for the rectangle, if it has to be copied.
+    patch: *mut f32,
     to: *mut f32,
     place: usize,
-    scheme: PhantomData<&'a C>,
 }
 
-impl<C: Scheme> Body for SpreadTile<'_, C> {
-    type Out = ();
+impl<const GRADIENT: bool> Tile<'_, GRADIENT> {
+    /// # Safety
+    /// The source must be readable, `patch` and `to` writable.
     #[inline(always)]
-    unsafe fn run<S: Simd>(self, s: S) {
-        let mut c = 0;
-        while c < self.channels {
-            let mask = s.head(self.channels - c);
-            let whole = self.channels - c >= S::LANES;
-            let mut half = [[s.zero(); WIDEST]; WIDEST];
-            for j in 0..C::TILE {
-                let mut column = [s.zero(); WIDEST];
-                for i in 0..C::TILE {
-                    // SAFETY: the tile is readable for all channels.
-                    unsafe {
-                        let from = self.cut.at.add(i * self.cut.row + j * self.cut.pixel + c);
-                        column[i] = if whole { s.load(from) } else { s.load_head(from, mask) };
+    unsafe fn transform<S: Simd, C: Scheme>(&self, s: S) {
+        let (channels, to, place) = (self.rectangle.channels.1, self.to, self.place);
+        macro_rules! apart {
+            ($columns:expr) => {
+                s.apart(Transform::<C, _, GRADIENT> { columns: $columns, channels, to, place, scheme: PhantomData })
+            };
+        }
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.source.content {
+                // Gradients behind a maximum of 2×2 are spread while they are read.
+                Content::Pooled { dy, codes, pool } if pool.window == [2, 2] && pool.stride == [2, 2] => {
+                    let Rectangle { sample, top, left, channels, .. } = self.rectangle;
+                    if top.rem_euclid(2) == 1 {
+                        apart!(Quads::<true> { dy, codes, pool, sample, top, left, first: channels.0 });
+                    } else {
+                        apart!(Quads::<false> { dy, codes, pool, sample, top, left, first: channels.0 });
                     }
                 }
-                let column = C::spread(s, column);
-                for i in 0..C::PATCH {
-                    half[i][j] = column[i];
-                }
+                _ => apart!(self.source.cut(s, &self.rectangle, self.patch)),
             }
-            for i in 0..C::PATCH {
-                let row = C::spread(s, half[i]);
-                for j in 0..C::PATCH {
-                    // SAFETY: the block has room for whole vectors at every place.
-                    unsafe { s.store(self.to.add((i * C::PATCH + j) * self.place + c), row[j]) };
-                }
-            }
-            c += S::LANES;
         }
     }
 }
@@ -353,11 +341,18 @@ pub(super) fn maximum<S: Simd, const N: usize>(s: S, values: [S::V; N], relu: bo
         best = s.select(keep, best, values[k]);
         code = s.select(keep, code, s.splat(k as f32));
     }
+    passed(s, best, code, relu)
+}
+
+/// What passes a relu: the value, and [`DEAD`] in place of the code where nothing does.
+#[inline(always)]
+pub(super) fn passed<S: Simd>(s: S, best: S::V, code: S::V, relu: bool) -> (S::V, S::V) {
     if relu {
-        code = s.select(s.le(best, s.zero()), s.splat(f32::from(DEAD)), code);
-        best = s.max(s.zero(), best);
+        let code = s.select(s.le(best, s.zero()), s.splat(f32::from(DEAD)), code);
+        (s.max(s.zero(), best), code)
+    } else {
+        (best, code)
     }
-    (best, code)
 }
 
 /// Some tiles of a convolution.
@@ -400,9 +395,8 @@ impl<C: Scheme> Body for Forward<C> {
                         columns: C::PATCH,
                         channels: (0, channels),
                     };
-                    let cut = self.source.cut(s, &rectangle, patch);
-                    let to = v.add(t * wide_in);
-                    s.apart(Transform::<C> { cut, channels, to, place: v_place, scheme: PhantomData });
+                    let (source, to) = (&self.source, v.add(t * wide_in));
+                    Tile::<false> { source, rectangle, patch, to, place: v_place }.transform::<S, C>(s);
                 }
                 for place in 0..places {
                     for (panel, vectors) in Pieces::new(0, wide_out / S::LANES, most_vectors(S::LANES)) {
@@ -492,15 +486,13 @@ impl<C: Scheme> Body for Weights<C> {
                         columns: C::PATCH,
                         channels: (0, channels),
                     };
-                    let cut = self.x.cut(s, &rectangle, patch);
-                    let to = v.add(t * wide_in);
-                    s.apart(Transform::<C> { cut, channels, to, place: v_place, scheme: PhantomData });
+                    let (source, to) = (&self.x, v.add(t * wide_in));
+                    Tile::<false> { source, rectangle, patch, to, place: v_place }.transform::<S, C>(s);
                     (rectangle.top, rectangle.left) = (row as isize, column as isize);
                     (rectangle.rows, rectangle.columns) = (C::TILE, C::TILE);
                     rectangle.channels = self.outputs;
-                    let cut = self.dy.cut(s, &rectangle, patch);
-                    let to = z.add(t * wide_out);
-                    s.apart(SpreadTile::<C> { cut, channels: outputs, to, place: z_place, scheme: PhantomData });
+                    let (source, to) = (&self.dy, z.add(t * wide_out));
+                    Tile::<true> { source, rectangle, patch, to, place: z_place }.transform::<S, C>(s);
                 }
                 // The second row of A is all ones: the place (1, 1) holds the sum of a tile.
                 let sums = z.add((C::PATCH + 1) * z_place);
