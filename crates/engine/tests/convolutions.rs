@@ -10,7 +10,7 @@ use paceline_data::Labelled;
 use paceline_engine::Progress;
 use paceline_engine::checkpoint::{Identity, Saver, latest};
 use paceline_graph::Graph;
-use paceline_kernels::Reference;
+use paceline_kernels::{Cpu, CpuOptions, Reference};
 use paceline_plan::{Plan, Store, UpdateMode};
 use proptest::prelude::*;
 
@@ -24,7 +24,7 @@ fn case(kind: usize, samples: usize) -> (Graph, Toy) {
     (net(text, shape), Toy::new(samples, shape, 5))
 }
 
-/// Rules that do not divide by the gradient's own size: a bias before batch normalisation has a gradient of rounding alone.
+/// Rules that do not divide by the gradient's own size: tiny gradients are mostly rounding.
 const RULES: [Rule; 3] = [Rule::Sgd, Rule::Momentum { momentum: 0.9 }, Rule::Nesterov { momentum: 0.9 }];
 
 proptest! {
@@ -58,14 +58,39 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_plan_equals_one_worker_in_f32(
+        kind in 0usize..3,
+        ranks in 1usize..6,
+        batch in 2usize..9,
+        dice in any::<u64>(),
+        rule in 0usize..3,
+        sharded in any::<bool>(),
+        threads in 1usize..3,
+    ) {
+        let (graph, data) = case(kind, 11);
+        let update = if sharded { UpdateMode::Sharded } else { UpdateMode::Replicated };
+        let cpu = || Cpu::new(CpuOptions { threads, ..CpuOptions::default() }).unwrap();
+        let one = run(&graph, &Plan::data_parallel(1), RULES[rule], Reference::new, &data, batch, 3);
+        let plan = random_plan(&graph, ranks, dice, update, 40);
+        let many = run(&graph, &plan, RULES[rule], cpu, &data, batch, 3);
+        let (d, name) = distance(&many.snapshot, &one.snapshot);
+        prop_assert!(d < 1e-4, "{name} differs by {d:e} under {plan:?}");
+    }
+}
+
 #[test]
 fn simulator_and_reality_agree_on_bytes_and_memory() {
     for (kind, dice) in [(0, 1u64), (0, 2), (1, 3), (1, 4), (2, 5), (2, 6)] {
         let (graph, data) = case(kind, 12);
         let plan = random_plan(&graph, 3, dice, UpdateMode::Sharded, 40);
         let steps = 6; // of 4 samples: no partial batch
-        let real = run(&graph, &plan, RULES[1], Reference::new, &data, 4, steps);
-        let cluster = paceline_plan::Cluster { element: 8, ..paceline_plan::Cluster::threads() };
+        let cpu = || Cpu::new(CpuOptions::default()).unwrap();
+        let real = run(&graph, &plan, RULES[1], cpu, &data, 4, steps);
+        let cluster = paceline_plan::Cluster::threads();
         let train = paceline_plan::simulate(&real.schedule, 0, &cluster);
         let evaluate = paceline_plan::simulate(&real.schedule, 1, &cluster);
         for to in 0..3 {

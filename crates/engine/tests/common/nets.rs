@@ -1,4 +1,5 @@
-//! Small convolutional networks that hold every operator once or more.
+//! Small convolutional networks that hold every operator once or more. A bias before batch normalisation has a gradient of
+//! rounding alone, which cannot be compared: there is none.
 
 use paceline_graph::{Graph, model_file};
 
@@ -32,7 +33,7 @@ pub fn net(text: &str, shape: &[usize]) -> Graph {
 
 /// A residual block with synchronised batch normalisation and an overlapping pool.
 pub const RESIDUAL: &str = r#"
-    c1 conv channels=6 kernel=3 pad="same"
+    c1 conv channels=6 kernel=3 pad="same" bias=false
     bn1 batch-norm
     r1 relu
     c2 conv channels=6 kernel=3 pad=1 bias=false
@@ -68,7 +69,7 @@ pub const BRANCHES: &str = r#"
 /// alike make batch normalisation of vectors divide by little: a larger eps keeps rounding small.
 pub const GREY: &str = r#"
     top max-pool window=2 stride=1
-    c1 conv channels=5 kernel=2
+    c1 conv channels=5 kernel=2 bias=false
     bn1 batch-norm
     act tanh
     half max-pool window=[2,3] stride=[2,1]
@@ -76,9 +77,9 @@ pub const GREY: &str = r#"
     soft average-pool window=[3,3] stride=[2,1] <act
     cut max-pool window=[1,1] <soft
     tall concatenate axis=1 <half,cut,again
-    c2 conv channels=3 kernel=1 stride=2
+    c2 conv channels=3 kernel=1 stride=2 bias=false
     flat flatten
-    h dense units=6
+    h dense units=6 bias=false
     bn2 batch-norm eps=0.1
     act3 sigmoid
     logits dense units="classes"

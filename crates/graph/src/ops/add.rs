@@ -2,7 +2,6 @@
 
 use super::{Launch, Local, Needs, Operator, Role, SplitDim, elementwise_dims, elementwise_needs};
 use paceline_base::kernel::Kernel;
-use paceline_base::region::Strided;
 use paceline_base::{Error, Result};
 use std::ops::Range;
 
@@ -36,13 +35,9 @@ impl Operator for Add {
     }
 
     fn forward(&self, local: &Local<'_>) -> Vec<Launch> {
-        let walk = Strided::contiguous(0, 0, local.needs.output.len());
-        (0..self.inputs)
-            .map(|i| Launch::Kernel {
-                kernel: if i == 0 { Kernel::Copy(walk.clone()) } else { Kernel::Add(walk.clone()) },
-                args: vec![Role::Input(i), Role::Output],
-            })
-            .collect()
+        let kernel = Kernel::Sum { inputs: self.inputs, len: local.needs.output.len(), activation: None };
+        let args = (0..self.inputs).map(Role::Input).chain([Role::Output]).collect();
+        vec![Launch::Kernel { kernel, args }]
     }
 
     fn backward(&self, _: &Local<'_>) -> Vec<Launch> {

@@ -88,6 +88,13 @@ impl Step<'_> {
         }
         let name = format!("{} {} gradient", graph.nodes[node].name, piece.region);
         let target = self.buffer(piece.rank, name, piece.region.len());
+        if contributions.len() > 1 && contributions.iter().all(|c| c.0 == piece.rank && c.2 == piece.region) {
+            // All there and whole, as where branches part: one pass instead of one for each.
+            let kernel = Kernel::Sum { inputs: contributions.len(), len: piece.region.len(), activation: None };
+            let args = contributions.iter().map(|c| c.1).chain([target]).collect();
+            self.kernel(node, 0, piece.rank, kernel, args);
+            return target;
+        }
         let held = Held { rank: piece.rank, buffer: target, region: &piece.region };
         // What is the first to reach its coordinates is copied, unless it overlaps only in part with an earlier one.
         let first = |i: usize| contributions[..i].iter().all(|c| c.3.intersect(&contributions[i].3).is_none());
