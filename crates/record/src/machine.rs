@@ -34,19 +34,48 @@ pub fn peak_rss_bytes() -> u64 {
     fs::read_to_string("/proc/self/status").ok().and_then(|text| kib_field(&text, "VmHWM:")).unwrap_or(0)
 }
 
-/// Memory that can be taken without driving anything else out, as far as the system and the process's group allow it.
+/// Memory that can be taken without driving anything else out, as far as the system and the process's groups allow it; 0
+/// where the system does not say.
 pub fn free_memory_bytes() -> u64 {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let free = kib_field(&read("/proc/meminfo"), "MemAvailable:").unwrap_or(0);
-    // A container's limit (cgroup v2, then v1); without one the files say `max` or a number beyond the machine.
-    let number = |path: &str| read(path).trim().parse::<u64>().ok();
-    let group = [
-        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-        ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
-    ]
-    .iter()
-    .find_map(|(limit, used)| Some(number(limit)?.saturating_sub(number(used).unwrap_or(0))));
-    group.map_or(free, |group| group.min(free))
+    group_folders(&read("/proc/self/cgroup")).iter().filter_map(|group| group_room(group, &read)).fold(free, u64::min)
+}
+
+/// The folders of a process's memory groups and of all groups around them. Inside a container the path that
+/// `/proc/self/cgroup` names need not exist; the outermost folder is then the container's own.
+fn group_folders(groups: &str) -> Vec<String> {
+    let mut folders = vec!["/sys/fs/cgroup".to_string(), "/sys/fs/cgroup/memory".to_string()];
+    for line in groups.lines() {
+        let mut fields = line.splitn(3, ':');
+        let (Some(_), Some(controllers), Some(path)) = (fields.next(), fields.next(), fields.next()) else { continue };
+        let root = match controllers {
+            "" => "/sys/fs/cgroup",
+            list if list.split(',').any(|c| c == "memory") => "/sys/fs/cgroup/memory",
+            _ => continue,
+        };
+        let mut path = path.trim_end_matches('/');
+        while let Some((outer, _)) = path.rsplit_once('/') {
+            folders.push(format!("{root}{path}"));
+            path = outer;
+        }
+    }
+    folders
+}
+
+/// What a group may still take, if it has a limit: pages of files that nobody uses are given up for it.
+fn group_room(folder: &str, read: &dyn Fn(&str) -> String) -> Option<u64> {
+    let number = |file: &str| read(&format!("{folder}/{file}")).trim().parse::<u64>().ok();
+    // Version 2 says `max` where there is no limit, version 1 a number beyond the machine.
+    let (limit, used) = match number("memory.max") {
+        Some(limit) => (limit, number("memory.current")),
+        None => (number("memory.limit_in_bytes")?, number("memory.usage_in_bytes")),
+    };
+    let stat = read(&format!("{folder}/memory.stat"));
+    let idle = ["total_inactive_file ", "inactive_file "]
+        .iter()
+        .find_map(|key| stat.lines().find_map(|line| line.strip_prefix(key))?.trim().parse::<u64>().ok());
+    Some(limit.saturating_sub(used.unwrap_or(0).saturating_sub(idle.unwrap_or(0))))
 }
 
 fn cpu_model(cpuinfo: &str) -> Option<String> {
@@ -87,6 +116,25 @@ mod tests {
         assert_eq!(kib_field("MemTotal:       2048 kB\n", "MemTotal:"), Some(2048 * 1024));
         assert!(os_name("PRETTY_NAME=\"Debian GNU/Linux 13\"\n", "6.1.0\n").starts_with("Debian GNU/Linux 13, "));
         assert_eq!(os_name("", ""), std::env::consts::OS);
+    }
+
+    #[test]
+    fn the_tightest_group_counts_without_its_idle_pages() {
+        assert_eq!(
+            group_folders("0::/a/b\n")[2..],
+            ["/sys/fs/cgroup/a/b".to_string(), "/sys/fs/cgroup/a".to_string()]
+        );
+        assert_eq!(group_folders("4:cpu,memory:/x\n3:freezer:/y\n")[2..], ["/sys/fs/cgroup/memory/x".to_string()]);
+        assert_eq!(group_folders("0::/\n").len(), 2);
+        let files = |path: &str| match path {
+            "g/memory.max" => "1000\n".to_string(),
+            "g/memory.current" => "700\n".to_string(),
+            "g/memory.stat" => "anon 5\ninactive_file 200\n".to_string(),
+            "open/memory.max" => "max\n".to_string(),
+            _ => String::new(),
+        };
+        assert_eq!(group_room("g", &files), Some(500));
+        assert_eq!(group_room("open", &files), None);
     }
 
     #[test]

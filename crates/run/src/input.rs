@@ -168,6 +168,11 @@ fn ahead(config: &Config, batch: usize) -> usize {
     }
 }
 
+/// Rows that the training feed holds.
+pub fn rows_ahead(config: &Config, batch: usize) -> usize {
+    batch + ahead(config, batch)
+}
+
 /// What brings samples to the ranks of a run.
 pub struct Feeds<'a> {
     training: (&'a Part, Option<Feed>),
@@ -200,7 +205,7 @@ impl<'a> Feeds<'a> {
                     order,
                     augment: Some((augment(config), options.seed)),
                     threads: threads(config),
-                    rows: (batch + ahead(config, batch)).min(2 * data.training.len() + batch),
+                    rows: rows_ahead(config, batch).min(2 * data.training.len() + batch),
                     ranks,
                     start,
                     end: options.epochs.max(progress.epoch) * len,
@@ -294,7 +299,7 @@ impl RunData {
     /// How the input is made ready, in words.
     pub fn describe(&self, config: &Config, batch: usize) -> Option<String> {
         let Part::Stream(source) = &self.training else { return None };
-        let rows = batch + ahead(config, batch);
+        let rows = rows_ahead(config, batch);
         let size: usize = source.shape().iter().product();
         Some(format!(
             "input: {} thread(s) decode ahead into {rows} rows ({}); cache {}",

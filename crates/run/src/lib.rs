@@ -12,6 +12,7 @@
 pub mod config;
 mod demo;
 mod input;
+mod memory;
 mod prepare;
 mod resolve;
 pub mod speedtest;
@@ -21,6 +22,7 @@ mod watch;
 
 pub use demo::{DemoStep, demo};
 pub use input::{RunData, open_data};
+pub use memory::Needs;
 pub use prepare::{DataEngine, PrepareFinished, PrepareOptions, PrepareWatcher, ShardsLine, prepare, prepare_shards};
 pub use resolve::{Layout, Resolved, build_graph, read_text, resolve};
 pub use train::{Finished, Place, request_stop, saved, title, train};

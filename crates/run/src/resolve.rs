@@ -2,13 +2,17 @@
 
 use crate::config::{Auto, Cadence, Config, Preset, StrategyName};
 use crate::input::{RunData, open_data};
+use crate::memory::{Needs, eval_batch};
 use crate::trial;
+use paceline_base::kernel::Fusion;
+use paceline_base::text::bytes;
 use paceline_base::units::GlobalBatch;
 use paceline_base::{Error, Result};
 use paceline_engine::{CheckpointEvery, TrainOptions};
 use paceline_graph::{Graph, model_file, presets};
 use paceline_kernels::{Cpu, CpuOptions, Tuning};
 use paceline_plan::{Batches, Plan, Schedule, UpdateMode, lower};
+use paceline_record::machine;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -41,6 +45,8 @@ pub struct Resolved {
     pub schedule: Arc<Schedule>,
     /// What steers the loop.
     pub options: TrainOptions,
+    /// Memory that it will need.
+    pub needs: Needs,
     /// Decisions in words.
     pub reasons: Vec<String>,
 }
@@ -93,7 +99,9 @@ pub fn resolve(config: &Config, tuning: Option<Tuning>) -> Result<Resolved> {
     let data = open_data(&config)?;
     let graph = Arc::new(build_graph(&config, &data)?);
     let mut reasons = Vec::new();
-    let layout = layout(&config, &graph, &data, tuning.as_ref(), &mut reasons)?;
+    let cpu = Cpu::new(CpuOptions { tuning, ..CpuOptions::default() })?;
+    let fusions = paceline_kernels::Device::fusions(&cpu);
+    let layout = layout(&config, &graph, &data, tuning.as_ref(), fusions, &mut reasons)?;
     if layout.batch.samples() > data.training.len() {
         return Err(Error::user(format!(
             "train.batch is {}, but there are only {} training samples; give at most that",
@@ -102,11 +110,17 @@ pub fn resolve(config: &Config, tuning: Option<Tuning>) -> Result<Resolved> {
         )));
     }
     reasons.extend(data.describe(&config, layout.batch.samples()));
-    let cpu = Cpu::new(CpuOptions { tuning, ..CpuOptions::default() })?;
     let tuning = cpu.tuning();
-    let batches = batches(layout.batch, config.train.eval_batch, &data);
     let rule = config.optimizer.rule();
-    let schedule = Arc::new(lower(&graph, &layout.plan, &batches, rule, paceline_kernels::Device::fusions(&cpu))?);
+    let lowered = |batches: &Batches| lower(&graph, &layout.plan, batches, rule, fusions);
+    let largest = |schedule: &Schedule| schedule.arenas.iter().map(|a| a.len).max().unwrap_or(0);
+    let training = lowered(&Batches { train: batches(layout.batch, 1, &data).train, evaluate: Vec::new() })?;
+    let evaluated = eval_batch(config.train.eval_batch, layout.batch, largest(&training), |n| {
+        Ok(largest(&lowered(&Batches { train: Vec::new(), evaluate: batches(layout.batch, n, &data).evaluate })?))
+    })?;
+    let schedule = Arc::new(lowered(&batches(layout.batch, evaluated, &data))?);
+    let needs = Needs::of(&schedule, &layout, &config, &data);
+    needs.check(machine::free_memory_bytes(), &layout)?;
     let arena = schedule.arenas.iter().map(|a| a.len).max().unwrap_or(0);
     tracing::info!("kernels: {}; {arena} elements of device memory a rank", paceline_kernels::Device::describe(&cpu));
     for (i, phase) in schedule.phases.iter().enumerate() {
@@ -122,7 +136,7 @@ pub fn resolve(config: &Config, tuning: Option<Tuning>) -> Result<Resolved> {
         seed: config.train.seed,
         epochs: config.train.epochs,
         batch: layout.batch,
-        eval_batch: config.train.eval_batch,
+        eval_batch: evaluated,
         rate: Arc::new(move |step| rates.rate_at(base, step, steps_per_epoch, total)),
         patience: config.train.early_stopping,
         min_delta: config.train.min_delta,
@@ -136,13 +150,14 @@ pub fn resolve(config: &Config, tuning: Option<Tuning>) -> Result<Resolved> {
         },
     };
     config.train.batch = crate::config::Batch::fixed(layout.batch.samples() as u64);
+    config.train.eval_batch = Auto::Is(evaluated);
     config.data.validation = config.data.validation.settled(&data.set);
     config.optimizer.rate = Auto::Is(base);
     config.optimizer.eps = Auto::Is(config.optimizer.eps());
     config.strategy.threads = Auto::Is(layout.threads);
     config.strategy.replicas = Auto::Is(layout.plan.ranks);
     config.strategy.update = Auto::Is(layout.plan.store.update);
-    Ok(Resolved { config, data, graph, layout, tuning, schedule, options, reasons })
+    Ok(Resolved { config, data, graph, layout, tuning, schedule, options, needs, reasons })
 }
 
 fn layout(
@@ -150,6 +165,7 @@ fn layout(
     graph: &Graph,
     data: &RunData,
     tuning: Option<&Tuning>,
+    fusions: &[Fusion],
     reasons: &mut Vec<String>,
 ) -> Result<Layout> {
     let strategy = &config.strategy;
@@ -199,5 +215,38 @@ fn layout(
             }
         }
     }
+    if candidates.len() > 1 {
+        candidates = fitting(config, graph, data, fusions, candidates, reasons)?;
+    }
     trial::fastest(config, graph, data, tuning, candidates, reasons)
+}
+
+/// The candidates that fit into memory: a trial must not take what the run may not.
+fn fitting(
+    config: &Config,
+    graph: &Graph,
+    data: &RunData,
+    fusions: &[Fusion],
+    candidates: Vec<Layout>,
+    reasons: &mut Vec<String>,
+) -> Result<Vec<Layout>> {
+    let free = machine::free_memory_bytes();
+    let (mut fit, mut refusal) = (Vec::new(), None);
+    for layout in candidates {
+        let batches = Batches { train: vec![layout.batch.samples()], evaluate: Vec::new() };
+        let schedule = lower(graph, &layout.plan, &batches, config.optimizer.rule(), fusions)?;
+        let needs = Needs::of(&schedule, &layout, config, data);
+        match needs.check(free, &layout) {
+            Ok(()) => fit.push(layout),
+            Err(e) => {
+                let (ranks, total) = (layout.plan.ranks, bytes(needs.total()));
+                reasons.push(format!("{ranks} replica(s) × {} thread(s) not tried: {total} needed", layout.threads));
+                refusal = refusal.or(Some(e)); // the first has the fewest ranks
+            }
+        }
+    }
+    match refusal {
+        Some(e) if fit.is_empty() => Err(e),
+        _ => Ok(fit),
+    }
 }

@@ -23,6 +23,13 @@ use std::time::Instant;
 const ROUNDS: usize = 5;
 /// Seconds of each trial.
 const BUDGET: f64 = 0.012;
+/// Seconds after which no further round begins: with large networks one round of a step each has to do.
+const ENOUGH: f64 = 3.0;
+/// A step that is longer than this needs no second one to warm up; one expected to be as long as `LONG` not even a first.
+const SHORT: f64 = 0.1;
+const LONG: f64 = 1.0;
+/// Floating-point operations a second of a core, roughly and rather high: only tells steps of milliseconds from those of seconds.
+const CORE_FLOPS: f64 = 60e9;
 /// A candidate with more ranks or threads must be this much faster.
 const MARGIN: f64 = 0.97;
 
@@ -71,13 +78,27 @@ pub fn fastest(
     }
     let tried = Tried::new(config, data, &candidates)?;
     let mut rounds = vec![Vec::new(); candidates.len()];
-    for _ in 0..ROUNDS {
+    let (begin, mut last) = (Instant::now(), 0.0);
+    // Of one core: forward, and twice as much backward.
+    let mut expected = 3.0 * paceline_graph::summary::flops_per_sample(graph) / CORE_FLOPS;
+    let mut steps = u64::MAX;
+    while rounds[0].len() < ROUNDS && (rounds[0].is_empty() || begin.elapsed().as_secs_f64() + last < ENOUGH) {
+        let before = begin.elapsed().as_secs_f64();
         for (layout, rounds) in candidates.iter().zip(&mut rounds) {
-            let seconds = seconds_per_sample(config, graph, tried.samples(), tuning, layout)?;
-            tracing::debug!("trial of {}: {:.3} µs a sample", short(layout), seconds * 1e6);
-            rounds.push(seconds);
+            let core_seconds = expected * layout.batch.samples() as f64;
+            let long = core_seconds / (layout.plan.ranks * layout.threads) as f64 > LONG;
+            let run = seconds_per_sample(config, graph, tried.samples(), tuning, layout, long)?;
+            tracing::debug!("trial of {}: {:.3} µs a sample", short(layout), run.seconds * 1e6);
+            rounds.push(run.seconds);
+            steps = steps.min(run.steps);
+            // From the first on it is known, not guessed.
+            if layout.plan.ranks * layout.threads == 1 {
+                expected = run.seconds;
+            }
         }
+        last = begin.elapsed().as_secs_f64() - before;
     }
+    let tries = rounds[0].len();
     let computed = rounds.iter_mut().map(|r| median(r));
     let typical: Vec<f64> = candidates.iter().zip(computed).map(|(layout, s)| tried.with_decoding(layout, s)).collect();
     // Candidates are ordered from few to many ranks and threads.
@@ -92,10 +113,14 @@ pub fn fastest(
     let rate = |i: usize| paceline_base::text::si(1.0 / typical[i]);
     let list: Vec<String> = (0..candidates.len()).map(|i| format!("{} {}", short(&candidates[i]), rate(i))).collect();
     reasons.push(format!(
-        "{}: the fastest in a short trial (examples/s: {}){}",
+        "{}: the fastest in a short trial (examples/s: {}){}{}",
         long(&candidates[chosen]),
         list.join(", "),
-        tried.words()
+        tried.words(),
+        match tries {
+            ROUNDS => String::new(),
+            _ => format!("; steps are long: {tries} round(s) instead of {ROUNDS}, of {steps} step(s) or more"),
+        }
     ));
     Ok(candidates.swap_remove(chosen))
 }
@@ -160,14 +185,23 @@ impl<'a> Tried<'a> {
     }
 }
 
-/// Seconds per sample of real training steps under a layout, on parameters that are thrown away.
+/// One layout, tried once.
+struct Trial {
+    /// Seconds per sample.
+    seconds: f64,
+    /// Steps that were timed.
+    steps: u64,
+}
+
+/// Real training steps under a layout, on parameters that are thrown away; only one if a step is expected to be `long`.
 fn seconds_per_sample(
     config: &Config,
     graph: &Graph,
     samples: &dyn Samples,
     tuning: Option<&Tuning>,
     layout: &Layout,
-) -> Result<f64> {
+    long: bool,
+) -> Result<Trial> {
     let batches = Batches { train: vec![layout.batch.samples()], evaluate: Vec::new() };
     let rule = config.optimizer.rule();
     let schedule = Arc::new(lower(graph, &layout.plan, &batches, rule, &fusions(tuning)?)?);
@@ -179,13 +213,13 @@ fn seconds_per_sample(
                 let (schedule, order) = (schedule.clone(), &order);
                 scope.spawn(move || {
                     let device = make_device(layout, tuning)?;
-                    try_steps(config, graph, samples, layout, schedule, order, device, comm)
+                    try_steps(config, graph, samples, layout, schedule, order, device, comm, long)
                 })
             })
             .collect();
         let mut results = handles.into_iter().map(|h| h.join().map_err(|_| Error::internal("a trial panicked"))?);
         let first = results.next().unwrap_or_else(|| Err(Error::internal("a trial without ranks")))?;
-        results.try_for_each(|r: Result<f64>| r.map(drop))?;
+        results.try_for_each(|r: Result<Trial>| r.map(drop))?;
         Ok(first)
     })
 }
@@ -200,7 +234,8 @@ fn try_steps(
     order: &Order,
     device: Cpu,
     comm: paceline_comm::Threads,
-) -> Result<f64> {
+    long: bool,
+) -> Result<Trial> {
     let mut rank = Rank::new(device, comm, schedule)?;
     initialize(&mut rank, graph, config.train.seed)?;
     let (batch, samples) = (layout.batch.samples(), memory.len());
@@ -210,7 +245,7 @@ fn try_steps(
         .ok_or_else(|| Error::internal("the trial's step was not planned"))?;
     let leader = rank.number() == 0;
     let mut begin = Instant::now();
-    let mut steps = 0u64;
+    let (mut steps, mut cold, mut brief) = (0u64, 0u64, false);
     loop {
         let start = (steps as usize * batch) % (samples - batch + 1);
         let at = |row| order.at(0, start + row);
@@ -221,14 +256,16 @@ fn try_steps(
         let args = StepArgs { seed: 1, step: steps, rate: 1e-4, scale: 1.0 / batch as f64 };
         let elapsed = begin.elapsed().as_secs_f64();
         // The end is agreed on through the step's own sum, as in training.
-        let enough = leader && steps >= 4 && elapsed > BUDGET;
+        let enough = leader && (long || brief || steps >= 4 && elapsed > BUDGET);
         let result = rank.step(phase, &rows, &args, f64::from(u8::from(enough)))?;
         steps += 1;
-        if steps == 2 {
-            begin = Instant::now(); // caches and pages are warm now
-        }
         if result.control > 0.0 {
-            return Ok(begin.elapsed().as_secs_f64() / ((steps - 2) as usize * batch) as f64);
+            let seconds = begin.elapsed().as_secs_f64() / ((steps - cold) as usize * batch) as f64;
+            return Ok(Trial { seconds, steps: steps - cold });
+        }
+        brief = steps == 1 && begin.elapsed().as_secs_f64() > SHORT;
+        if steps <= 2 {
+            (begin, cold) = (Instant::now(), steps); // caches and pages are warm now
         }
     }
 }

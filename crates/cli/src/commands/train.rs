@@ -87,7 +87,8 @@ fn describe(flags: &Train, config: &config::Config) -> Result<()> {
         let states = run.schedule.rule.states().len();
         screen::print(&paceline::graph::summary::table(&run.graph, share, states));
         let arena = run.schedule.arenas.iter().map(|a| a.len as u64 * 4).max().unwrap_or(0);
-        say!("planned for this run: {} a rank, on {} rank(s)", paceline::text::bytes(arena), run.layout.plan.ranks);
+        let (ranks, needs) = (run.layout.plan.ranks, paceline::text::bytes(run.needs.total()));
+        say!("planned for this run: {} a rank, on {ranks} rank(s); {needs} in all", paceline::text::bytes(arena));
     }
     if flags.explain {
         let samples = run.schedule.phases[0].samples;

@@ -125,8 +125,9 @@ schema! {
         /// Samples per step over all workers together (the global batch). An expression may use workers, the number of
         /// replicas, with + - * / and parentheses.
         batch: Batch = Batch::fixed(32), Limit::None;
-        /// Samples per step of an evaluation, over all workers. Speed and memory depend on it, results do not.
-        eval_batch: usize = 500, Limit::AtLeast(1.0);
+        /// Samples per step of an evaluation, over all workers. Speed and memory depend on it, results do not. "auto" is
+        /// 500, or fewer where evaluating so many would need more memory than training does.
+        eval_batch: Auto<usize> = Auto::Auto, Limit::AtLeast(1.0);
         /// Decides initial values, the order of samples, dropout and the validation part.
         seed: u64 = 1, Limit::AtLeast(0.0);
         /// Stop after so many epochs without a better validation loss; 0 to train all epochs.
