@@ -120,10 +120,7 @@ mod tests {
 
     #[test]
     fn the_tightest_group_counts_without_its_idle_pages() {
-        assert_eq!(
-            group_folders("0::/a/b\n")[2..],
-            ["/sys/fs/cgroup/a/b".to_string(), "/sys/fs/cgroup/a".to_string()]
-        );
+        assert_eq!(group_folders("0::/a/b\n")[2..], ["/sys/fs/cgroup/a/b".to_string(), "/sys/fs/cgroup/a".to_string()]);
         assert_eq!(group_folders("4:cpu,memory:/x\n3:freezer:/y\n")[2..], ["/sys/fs/cgroup/memory/x".to_string()]);
         assert_eq!(group_folders("0::/\n").len(), 2);
         let files = |path: &str| match path {

@@ -8,15 +8,14 @@ use paceline_base::text::bytes;
 use paceline_base::units::GlobalBatch;
 use paceline_base::{Error, Result};
 use paceline_data::Part;
-use paceline_plan::{Life, Schedule};
+use paceline_kernels::{Cpu, CpuOptions, Device, Tuning};
+use paceline_plan::{Life, Schedule, TaskKind};
 use paceline_prepare::feed::cache;
 
 /// Samples that make evaluating efficient.
 const EVALUATED: usize = 500;
 /// Evaluating may take this many bytes a rank even where training takes fewer: more steps would cost more than they save.
 const SPARE: usize = 16 << 20;
-/// Of the device for each thread: packed panels and partial sums, which the schedule does not know.
-const THREAD_BYTES: u64 = 8 << 20;
 const ELEMENT: u64 = 4;
 
 /// What a run will need, in bytes, over all ranks.
@@ -30,31 +29,37 @@ pub struct Needs {
     pub input: u64,
     /// Copies of parameters and state on their way into a checkpoint.
     pub checkpoint: u64,
-    /// What the devices' threads need for themselves.
-    pub threads: u64,
+    /// What the devices' kernels need beside the buffers.
+    pub working: u64,
 }
 
 impl Needs {
     /// Of a run under this layout.
-    pub fn of(schedule: &Schedule, layout: &Layout, config: &Config, data: &RunData) -> Self {
+    pub fn of(
+        schedule: &Schedule,
+        layout: &Layout,
+        config: &Config,
+        data: &RunData,
+        tuning: Option<&Tuning>,
+    ) -> Result<Self> {
         let arenas: usize = schedule.arenas.iter().map(|arena| arena.len).sum();
         let lasting = lasting_elements(schedule).min(arenas);
         let states = schedule.rule.states().len() as u64;
         let parameters: usize = schedule.buckets.iter().map(|bucket| bucket.len).sum();
         // One checkpoint is written while the next one may already wait.
         let copies = if config.checkpoint.every == Cadence::Never { 0 } else { 2 };
-        Self {
+        Ok(Self {
             lasting: lasting as u64 * ELEMENT,
             step: (arenas - lasting) as u64 * ELEMENT,
             input: input_bytes(config, data, layout.batch),
             checkpoint: copies * (1 + states) * parameters as u64 * ELEMENT,
-            threads: (layout.plan.ranks * layout.threads) as u64 * THREAD_BYTES,
-        }
+            working: working_bytes(schedule, layout, tuning)?,
+        })
     }
 
     /// All of it.
     pub fn total(&self) -> u64 {
-        self.lasting + self.step + self.input + self.checkpoint + self.threads
+        self.lasting + self.step + self.input + self.checkpoint + self.working
     }
 
     /// An error if there is not so much; `free` is 0 where the system does not say.
@@ -67,6 +72,7 @@ impl Needs {
             (self.lasting, "parameters, gradients and optimizer state".to_string()),
             (self.step, format!("activations of {batch} samples")),
             (self.input, "input".into()),
+            (self.working, "the kernels' own work".into()),
             (self.checkpoint, "checkpoints on their way".into()),
         ];
         let list: Vec<String> = parts
@@ -118,6 +124,22 @@ fn lasting_elements(schedule: &Schedule) -> usize {
         buffers.filter(|(buffer, _)| buffer.life == Life::Run).map(|(_, slot)| slot.1).sum::<usize>()
     };
     schedule.arenas.iter().map(|arena| &arena.slots).enumerate().map(lives).sum()
+}
+
+/// What the devices say that they need for these kernels. They only reserve it here; memory is taken when it is used.
+fn working_bytes(schedule: &Schedule, layout: &Layout, tuning: Option<&Tuning>) -> Result<u64> {
+    let mut total = 0;
+    for rank in 0..schedule.ranks {
+        let mut device =
+            Cpu::new(CpuOptions { threads: layout.threads, tuning: tuning.cloned(), ..CpuOptions::default() })?;
+        let tasks = schedule.phases.iter().flat_map(|phase| &phase.tasks).filter(|task| task.rank == rank);
+        device.prepare(&mut tasks.filter_map(|task| match &task.kind {
+            TaskKind::Compute(call) | TaskKind::Update(call) => Some(call),
+            _ => None,
+        }))?;
+        total += device.working_bytes() as u64;
+    }
+    Ok(total)
 }
 
 fn input_bytes(config: &Config, data: &RunData, batch: GlobalBatch) -> u64 {
@@ -172,7 +194,12 @@ mod tests {
         check(needs, 20 << 30, 1, "fits");
         check(needs, 0, 1, "fits");
         check(needs, 12 << 30, 1, "would need 20.0 GiB of memory on 1 rank(s)");
-        check(needs, 12 << 30, 1, "16.0 GiB for activations of 64 samples), but 12.0 GiB are free; train.batch = 28 would");
+        check(
+            needs,
+            12 << 30,
+            1,
+            "16.0 GiB for activations of 64 samples), but 12.0 GiB are free; train.batch = 28 would",
+        );
         check(needs, 12 << 30, 2, "use fewer strategy.replicas");
         let model = Needs { lasting: 16 << 30, ..Needs::default() };
         check(model, 12 << 30, 1, "free; take a smaller model");

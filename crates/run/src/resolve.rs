@@ -64,6 +64,11 @@ pub fn build_graph(config: &Config, data: &RunData) -> Result<Graph> {
         None => match model.preset {
             Preset::Softmax => ("softmax".into(), presets::softmax()),
             Preset::Mlp => ("mlp".into(), presets::mlp(&model.hidden, model.activation, model.dropout)),
+            other => {
+                let name = other.to_string();
+                let layers = presets::network(&name).ok_or_else(|| Error::internal(format!("no preset {name}")))??;
+                (name, layers)
+            }
         },
     };
     let graph = Graph::build(&name, &layers, data.training.shape(), data.training.classes(), model.l2);
@@ -99,7 +104,7 @@ pub fn resolve(config: &Config, tuning: Option<Tuning>) -> Result<Resolved> {
     let data = open_data(&config)?;
     let graph = Arc::new(build_graph(&config, &data)?);
     let mut reasons = Vec::new();
-    let cpu = Cpu::new(CpuOptions { tuning, ..CpuOptions::default() })?;
+    let cpu = Cpu::new(CpuOptions { tuning: tuning.clone(), ..CpuOptions::default() })?;
     let fusions = paceline_kernels::Device::fusions(&cpu);
     let layout = layout(&config, &graph, &data, tuning.as_ref(), fusions, &mut reasons)?;
     if layout.batch.samples() > data.training.len() {
@@ -119,7 +124,7 @@ pub fn resolve(config: &Config, tuning: Option<Tuning>) -> Result<Resolved> {
         Ok(largest(&lowered(&Batches { train: Vec::new(), evaluate: batches(layout.batch, n, &data).evaluate })?))
     })?;
     let schedule = Arc::new(lowered(&batches(layout.batch, evaluated, &data))?);
-    let needs = Needs::of(&schedule, &layout, &config, &data);
+    let needs = Needs::of(&schedule, &layout, &config, &data, Some(&tuning))?;
     needs.check(machine::free_memory_bytes(), &layout)?;
     let arena = schedule.arenas.iter().map(|a| a.len).max().unwrap_or(0);
     tracing::info!("kernels: {}; {arena} elements of device memory a rank", paceline_kernels::Device::describe(&cpu));
@@ -216,7 +221,7 @@ fn layout(
         }
     }
     if candidates.len() > 1 {
-        candidates = fitting(config, graph, data, fusions, candidates, reasons)?;
+        candidates = fitting(config, graph, data, tuning, fusions, candidates, reasons)?;
     }
     trial::fastest(config, graph, data, tuning, candidates, reasons)
 }
@@ -226,6 +231,7 @@ fn fitting(
     config: &Config,
     graph: &Graph,
     data: &RunData,
+    tuning: Option<&Tuning>,
     fusions: &[Fusion],
     candidates: Vec<Layout>,
     reasons: &mut Vec<String>,
@@ -235,7 +241,7 @@ fn fitting(
     for layout in candidates {
         let batches = Batches { train: vec![layout.batch.samples()], evaluate: Vec::new() };
         let schedule = lower(graph, &layout.plan, &batches, config.optimizer.rule(), fusions)?;
-        let needs = Needs::of(&schedule, &layout, config, data);
+        let needs = Needs::of(&schedule, &layout, config, data, tuning)?;
         match needs.check(free, &layout) {
             Ok(()) => fit.push(layout),
             Err(e) => {

@@ -53,6 +53,18 @@ choice! {
         Softmax = "softmax",
         /// Hidden dense layers, then the classifier.
         Mlp = "mlp",
+        /// Two convolutions and three dense layers, for 28×28.
+        LeNet = "lenet",
+        /// Five 3×3 convolutions, for 192×192: what speed is measured with.
+        FlowersCnn = "flowers-cnn",
+        /// A residual network for 192×192: what accuracy is measured with.
+        FlowersNet = "flowers-net",
+        /// AlexNet, for 224×224.
+        AlexNet = "alexnet",
+        /// ResNet-18, for 224×224.
+        ResNet18 = "resnet18",
+        /// A small residual network, for 32×32.
+        ResNetSmall = "resnet-small",
     }
 }
 

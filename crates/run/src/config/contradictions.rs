@@ -48,16 +48,20 @@ impl Config {
                      that file, or remove model.file"
                 ));
             }
-        } else if self.model.preset == Preset::Softmax {
+        } else if self.model.preset != Preset::Mlp {
             let idle = |key: &str| match key {
                 "model.hidden" => self.model.hidden.is_empty(),
                 "model.dropout" => self.model.dropout == 0.0,
                 _ => false,
             };
             if let Some(key) = mlp_only.into_iter().find(|key| self.is_given(key) && !idle(key)) {
+                let lacks = match self.model.preset {
+                    Preset::Softmax => "has no hidden layers",
+                    _ => "has layers of its own",
+                };
                 return contradiction(&format!(
-                    "{key} is given, but model.preset = \"softmax\" has no hidden layers; remove {key} or set \
-                     model.preset = \"mlp\""
+                    "{key} is given, but model.preset = \"{}\" {lacks}; remove {key} or set model.preset = \"mlp\"",
+                    self.model.preset
                 ));
             }
         }

@@ -71,7 +71,9 @@ schema! {
 
     /// The network.
     [model] Model {
-        /// The network by name: softmax (one dense layer) or mlp (hidden layers, then the classifier).
+        /// The network by name: softmax (one dense layer), mlp (hidden layers, then the classifier), or a convolutional
+        /// one: lenet (28×28), resnet-small (32×32), flowers-cnn and flowers-net (192×192), alexnet and resnet18 (224×224).
+        /// All but lenet want three channels; most take other sizes too.
         preset: Preset = Preset::Mlp, Limit::None;
         /// A model file with layers of your own, instead of model.preset.
         file: Option<PathBuf> = None, Limit::None;

@@ -161,6 +161,8 @@ fn contradictions_are_refused() {
     check(softmax, &["model.hidden=[3]"], "\"softmax\" has no hidden layers; remove model.hidden or set model.preset");
     check(softmax, &["model.hidden=[]"], "fits");
     check(softmax, &["model.dropout=0.5"], "has no hidden layers");
+    let lenet = "[model]\npreset = \"lenet\"";
+    check(lenet, &["model.dropout=0.5"], "model.preset = \"lenet\" has layers of its own; remove model.dropout");
     let sgd = "[optimizer]\nname = \"sgd\"";
     check(sgd, &[], "fits");
     check(sgd, &["optimizer.weight_decay=0.1"], "set optimizer.name = \"adamw\", or use model.l2");
