@@ -68,20 +68,23 @@ fn feed(ranks: usize) -> Feed {
     Feed::new(Arc::new(source), options).unwrap()
 }
 
-fn allocations(plan: &Plan, threads: usize, fed: bool) -> usize {
+fn mlp() -> Graph {
     let layers = presets::mlp(&[32, 16], paceline_base::op::Activation::Relu, 0.2);
-    let graph = Graph::build("mlp", &layers, &[6, 6], 10, 0.001).unwrap();
-    let data = Toy::new(100, &[6, 6], 10);
+    Graph::build("mlp", &layers, &[6, 6], 10, 0.001).unwrap()
+}
+
+fn allocations(graph: &Graph, plan: &Plan, threads: usize, fed: bool) -> usize {
+    let data = Toy::new(100, &graph.nodes[0].shape, graph.classes);
     let rule = Rule::Adam { beta1: 0.9, beta2: 0.999, eps: 1e-8 };
     let device = || Cpu::new(CpuOptions { threads, ..CpuOptions::default() }).unwrap();
     let batches = Batches { train: vec![32, 4], evaluate: vec![50] };
-    let schedule = Arc::new(lower(&graph, plan, &batches, rule, device().fusions()).unwrap());
+    let schedule = Arc::new(lower(graph, plan, &batches, rule, device().fusions()).unwrap());
     let feed = fed.then(|| feed(plan.ranks));
     std::thread::scope(|scope| {
         let handles: Vec<_> = paceline_comm::threads(plan.ranks)
             .into_iter()
             .map(|comm| {
-                let (graph, data, schedule, feed) = (&graph, &data, schedule.clone(), feed.as_ref());
+                let (data, schedule, feed) = (&data, schedule.clone(), feed.as_ref());
                 scope.spawn(move || {
                     let mut rank = Rank::new(device(), comm, schedule).unwrap();
                     initialize(&mut rank, graph, 3).unwrap();
@@ -122,16 +125,23 @@ fn main() {
     COUNTING.store(false, Ordering::SeqCst);
     assert!(COUNT.swap(0, Ordering::SeqCst) > 0, "the counter counts");
 
-    assert_eq!(allocations(&Plan::data_parallel(1), 1, false), 0, "single");
-    assert_eq!(allocations(&Plan::data_parallel(1), 2, false), 0, "single, two threads");
-    assert_eq!(allocations(&Plan::data_parallel(2), 1, false), 0, "mirrored");
-    assert_eq!(allocations(&Plan::data_parallel(1), 1, true), 0, "single, fed");
-    assert_eq!(allocations(&Plan::data_parallel(2), 1, true), 0, "mirrored, fed");
+    assert_eq!(allocations(&mlp(), &Plan::data_parallel(1), 1, false), 0, "single");
+    assert_eq!(allocations(&mlp(), &Plan::data_parallel(1), 2, false), 0, "single, two threads");
+    assert_eq!(allocations(&mlp(), &Plan::data_parallel(2), 1, false), 0, "mirrored");
+    assert_eq!(allocations(&mlp(), &Plan::data_parallel(1), 1, true), 0, "single, fed");
+    assert_eq!(allocations(&mlp(), &Plan::data_parallel(2), 1, true), 0, "mirrored, fed");
     let split = |name: &str| OpPlan { split: BTreeMap::from([(name.to_string(), 2)]), ranks: None };
     let mut hybrid = Plan::data_parallel(2);
     hybrid.operators.insert("hidden1".into(), split("out"));
     hybrid.operators.insert("hidden2".into(), split("in"));
-    assert_eq!(allocations(&hybrid, 1, false), 0, "hybrid");
-    assert_eq!(allocations(&hybrid, 1, true), 0, "hybrid, fed");
+    assert_eq!(allocations(&mlp(), &hybrid, 1, false), 0, "hybrid");
+    assert_eq!(allocations(&mlp(), &hybrid, 1, true), 0, "hybrid, fed");
+    let cnn = common::nets::net(common::nets::RESIDUAL, &[7, 6, 4]);
+    assert_eq!(allocations(&cnn, &Plan::data_parallel(1), 2, false), 0, "convolutions, two threads");
+    assert_eq!(allocations(&cnn, &Plan::data_parallel(2), 1, false), 0, "convolutions, mirrored");
+    let mut rows = Plan::data_parallel(2);
+    rows.operators.insert("c1".into(), split("height"));
+    rows.operators.insert("c2".into(), split("width"));
+    assert_eq!(allocations(&cnn, &rows, 1, false), 0, "convolutions with halos");
     println!("a step allocates nothing ... ok");
 }

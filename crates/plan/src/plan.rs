@@ -195,7 +195,7 @@ impl Plan {
 
 /// The dimension of this name. Axes of images were once known by number only, and still are in older plan files.
 fn position(dims: &[SplitDim], name: &str) -> Option<usize> {
-    let numbered =
-        || name.strip_prefix("axis")?.parse().ok().filter(|&n: &usize| dims.len() > 2 && (1..dims.len()).contains(&n));
-    dims.iter().position(|d| d.name == name).or_else(numbered)
+    let image = dims.get(1).is_some_and(|d| d.name == "height");
+    let number = || name.strip_prefix("axis")?.parse().ok().filter(|n| image && (1..dims.len()).contains(n));
+    dims.iter().position(|d| d.name == name).or_else(number)
 }

@@ -45,13 +45,16 @@ impl Homes {
                 let trained = param.spec.trained;
                 for (region, ranks) in regions {
                     let group: Vec<usize> = ranks.into_iter().collect();
-                    // What one rank alone holds never travels: it needs no limit, and weights stay with their bias,
-                    // so that gradient and update can be fused.
-                    let limit = if group.len() == 1 || !trained { usize::MAX } else { plan.store.bucket };
+                    let alone = group.len() == 1;
+                    let limit = if trained { plan.store.bucket } else { usize::MAX };
                     let same = |b: &Bucket| b.group == group && b.trained == trained;
-                    // Only the newest bucket of a group is open: buckets complete in backward order.
-                    let newest = buckets.iter().rposition(same);
-                    let open = newest.filter(|&i| buckets[i].len.saturating_add(region.len()) <= limit);
+                    // Only the newest bucket of a group is open: buckets complete in backward order. What one rank alone
+                    // holds never travels, and weights stay with their bias, so that gradient and update can be fused;
+                    // then a large layer has a bucket of its own, whose gradients need no memory.
+                    let open = buckets.iter().rposition(same).filter(|&i| {
+                        let stays = alone && keys[i].last().is_some_and(|&(node, _)| node == id);
+                        stays || buckets[i].len.saturating_add(region.len()) <= limit
+                    });
                     let bucket = open.unwrap_or_else(|| {
                         let sharded = trained && plan.store.update == UpdateMode::Sharded && group.len() > 1;
                         buckets.push(Bucket {
