@@ -1,9 +1,11 @@
 //! The fuse pass: the last step of lowering joins the kernel chains that the device says it takes as one.
 
+mod batch;
 mod pool;
 
 use crate::schedule::{Bucket, Life, Phase, Schedule, Task, TaskKind};
 use paceline_base::kernel::{BufferId, Call, Fusion, Kernel};
+use paceline_base::op::Activation;
 
 /// Joins what can be joined, in every phase.
 pub fn fuse(schedule: &mut Schedule, fusions: &[Fusion]) {
@@ -12,6 +14,7 @@ pub fn fuse(schedule: &mut Schedule, fusions: &[Fusion]) {
         with_activation(tasks, fusions);
         pool::with_pool(tasks, fusions);
         through_activation(tasks, fusions);
+        batch::through_activation(tasks, fusions);
         if fusions.contains(&Fusion::DenseUpdate) {
             dense_update(schedule, phase);
         }
@@ -30,44 +33,41 @@ fn users(tasks: &[Task], rank: usize, buffer: BufferId) -> Vec<usize> {
     (0..tasks.len()).filter(|&i| tasks[i].touches().iter().any(|t| (t.0, t.1) == (rank, buffer))).collect()
 }
 
-/// `dense; activate` or `conv; activate` → one kernel, if nothing else reads what lies between.
+/// Where a kernel takes the activation that follows it, which fusion that is, and which argument its output is.
+fn before_activation(kernel: &mut Kernel, f: Activation) -> Option<(&mut Option<Activation>, Fusion, usize)> {
+    match kernel {
+        Kernel::DenseForward { activation, .. } => Some((activation, Fusion::DenseActivation(f), 2)),
+        Kernel::ConvForward { activation, pool: None, .. } => Some((activation, Fusion::ConvActivation(f), 2)),
+        Kernel::BatchNormalize { activation, .. } => Some((activation, Fusion::BatchActivation(f), 7)),
+        Kernel::BatchInfer { activation, .. } => Some((activation, Fusion::BatchActivation(f), 5)),
+        Kernel::Sum { inputs, activation, .. } => Some((activation, Fusion::SumActivation(f), *inputs)),
+        _ => None,
+    }
+}
+
+/// `dense; activate`, or another kernel that takes an activation → one kernel, if nothing else reads what lies between.
 fn with_activation(tasks: &mut Vec<Task>, fusions: &[Fusion]) {
-    let mut first = 0;
-    while first < tasks.len() {
-        let joined = call(&tasks[first]).and_then(|product| {
-            if !matches!(
-                product.kernel,
-                Kernel::DenseForward { activation: None, .. }
-                    | Kernel::ConvForward { activation: None, pool: None, .. }
-            ) {
-                return None;
-            }
-            let users = users(tasks, tasks[first].rank, product.args[2]);
-            let [_, second] = users[..] else { return None };
-            let next = call(&tasks[second])?;
+    let mut second = 0;
+    while second < tasks.len() {
+        let joined = call(&tasks[second]).and_then(|next| {
             let Kernel::Activate { function, .. } = next.kernel else { return None };
-            if next.args[0] != product.args[2] {
+            let [first, last] = users(tasks, tasks[second].rank, next.args[0])[..] else { return None };
+            let Call { mut kernel, mut args } = call(&tasks[first])?.clone();
+            let (activation, fusion, output) = before_activation(&mut kernel, function)?;
+            if last != second || activation.is_some() || args[output] != next.args[0] || !fusions.contains(&fusion) {
                 return None;
             }
-            let mut kernel = product.kernel.clone();
-            match &mut kernel {
-                Kernel::DenseForward { activation, .. } if fusions.contains(&Fusion::DenseActivation(function)) => {
-                    *activation = Some(function);
-                }
-                Kernel::ConvForward { activation, .. } if fusions.contains(&Fusion::ConvActivation(function)) => {
-                    *activation = Some(function);
-                }
-                _ => return None,
-            }
-            let mut args = product.args.clone();
-            args[2] = next.args[1];
-            Some((second, Call { kernel, args }))
+            *activation = Some(function);
+            args[output] = next.args[1];
+            Some((first, Call { kernel, args }))
         });
-        if let Some((second, call)) = joined {
-            tasks[first].kind = TaskKind::Compute(call);
-            tasks.remove(second);
+        match joined {
+            Some((first, call)) => {
+                tasks[first].kind = TaskKind::Compute(call);
+                tasks.remove(second);
+            }
+            None => second += 1,
         }
-        first += 1;
     }
 }
 
