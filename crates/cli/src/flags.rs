@@ -49,10 +49,66 @@ pub enum Command {
     /// Measure cells of a study: what other engines' tasks run
     #[command(hide = true)]
     SpeedtestCells(SpeedtestCells),
+    /// Measure what this machine's kernels reach
+    Bench(Bench),
     /// Compare runs in a table and one HTML file
     Report(Report),
     /// Explain the configuration's keys
     Config(Config),
+}
+
+#[derive(Args)]
+pub struct Bench {
+    #[command(subcommand)]
+    pub command: BenchCommand,
+}
+
+#[derive(Subcommand)]
+pub enum BenchCommand {
+    /// Each kernel of a training step: time, GFLOP/s and share of the peak
+    #[command(after_help = "\
+Examples:
+  paceline bench kernels
+  paceline bench kernels --model alexnet --batch 128 --threads 2
+  paceline bench kernels --model my-model.toml --input 64x64x3 --classes 10 --json
+
+Floating-point operations are counted by the definition of a layer. Winograd's transforms need fewer, so that a
+convolution may show more than the peak.")]
+    Kernels(BenchKernels),
+}
+
+#[derive(Args)]
+pub struct BenchKernels {
+    /// A preset, or a model file
+    #[arg(long, default_value = "flowers-cnn", value_name = "NAME|FILE")]
+    pub model: String,
+    /// Shape of a sample; what the preset is known for, if not given
+    #[arg(long, value_name = "HxWxC", value_parser = shape)]
+    pub input: Option<Shape>,
+    /// Number of classes
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub classes: Option<u32>,
+    /// Samples of a step
+    #[arg(long, default_value_t = 32, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub batch: u32,
+    /// Threads of the kernels
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub threads: u32,
+    /// Steps that are timed; medians are shown
+    #[arg(long, default_value_t = 7, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub repeats: u32,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A sample's shape, as typed.
+#[derive(Clone, Debug)]
+pub struct Shape(pub Vec<usize>);
+
+fn shape(text: &str) -> Result<Shape, String> {
+    let axes: Option<Vec<usize>> = text.split('x').map(|n| n.parse().ok().filter(|&n| n > 0)).collect();
+    axes.map(Shape).ok_or_else(|| "give positive numbers with x between them, such as 192x192x3".into())
 }
 
 #[derive(Args)]

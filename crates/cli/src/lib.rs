@@ -16,6 +16,7 @@
 //! directories and what is made of them).
 
 pub use paceline_base as base;
+pub use paceline_base::optim::Rule;
 pub use paceline_base::{Error, Kind, Result, text};
 pub use paceline_comm as comm;
 pub use paceline_data as data;
@@ -28,5 +29,6 @@ pub use paceline_record as record;
 pub use paceline_report as report;
 pub use paceline_run::config::{self, Config};
 pub use paceline_run::{
-    DemoStep, Finished, Live, Place, Resolved, Silent, Started, Watcher, demo, request_stop, resolve, saved, train,
+    DemoStep, Finished, KernelBench, KernelLine, KernelReport, Live, Place, Resolved, Silent, Started, Watcher,
+    bench_kernels, bench_model, demo, request_stop, resolve, saved, train,
 };

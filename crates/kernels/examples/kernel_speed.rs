@@ -9,6 +9,7 @@ use paceline_base::kernel::{Arena, BufferId, Call, DenseDims, Kernel, StepArgs, 
 use paceline_base::op::{Activation, Loss};
 use paceline_base::optim::{Rule, Segment};
 use paceline_base::region::Region;
+use paceline_kernels::cpu::peak_flops;
 use paceline_kernels::{Cpu, CpuOptions, Device, Isa};
 use std::time::{Duration, Instant};
 
@@ -22,7 +23,7 @@ fn main() {
     let named = |isa: &Isa| args.contains(&isa.to_string());
     let any = Isa::ALL.iter().any(named);
     for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available() && (!any || named(isa))) {
-        let peak = peak(isa);
+        let peak = peak_flops(isa).map(|flops| flops / 1e9);
         match peak {
             Some(peak) => println!("{isa}, {threads} thread(s); one core's peak {peak:.1} GFLOP/s"),
             None => println!("{isa}, {threads} thread(s)"),
@@ -151,54 +152,4 @@ fn lengths(kernel: &Kernel) -> Vec<usize> {
         Kernel::Zero { len } => vec![*len],
         other => unreachable!("{} is not measured here", other.name()),
     }
-}
-
-/// Multiply-adds on registers only, in GFLOP/s. None for plain Rust: what the compiler makes of a loop there bounds nothing.
-fn peak(isa: Isa) -> Option<f64> {
-    let mut best = f64::INFINITY;
-    let rounds = 20_000;
-    for _ in 0..200 {
-        let begin = Instant::now();
-        match isa {
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: the caller chose an instruction set that is available.
-            Isa::Avx512 => unsafe { registers_avx512(rounds) },
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: as above.
-            Isa::Avx2 => unsafe { registers_avx2(rounds) },
-            _ => return None,
-        }
-        best = best.min(begin.elapsed().as_secs_f64());
-    }
-    let lanes = if isa == Isa::Avx512 { 16.0 } else { 8.0 };
-    Some(rounds as f64 * 2.0 * 12.0 * lanes / best / 1e9)
-}
-
-/// Twelve independent chains of `rounds` multiply-adds.
-macro_rules! chains {
-    ($rounds:ident, $zero:expr, |$sum:ident| $next:expr) => {{
-        let mut sums = [$zero; 12];
-        for _ in 0..$rounds {
-            for $sum in &mut sums {
-                *$sum = $next;
-            }
-        }
-        std::hint::black_box(sums);
-    }};
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f")]
-fn registers_avx512(rounds: usize) {
-    use std::arch::x86_64::*;
-    let (a, b) = std::hint::black_box((_mm512_set1_ps(0.5), _mm512_set1_ps(1.0)));
-    chains!(rounds, a, |sum| _mm512_fmadd_ps(*sum, a, b));
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
-fn registers_avx2(rounds: usize) {
-    use std::arch::x86_64::*;
-    let (a, b) = std::hint::black_box((_mm256_set1_ps(0.5), _mm256_set1_ps(1.0)));
-    chains!(rounds, a, |sum| _mm256_fmadd_ps(*sum, a, b));
 }

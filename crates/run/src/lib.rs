@@ -9,9 +9,11 @@
 //! # Ok::<(), paceline_base::Error>(())
 //! ```
 
+mod bench;
 pub mod config;
 mod demo;
 mod input;
+mod kernels;
 mod memory;
 mod prepare;
 mod resolve;
@@ -20,6 +22,7 @@ mod train;
 mod trial;
 mod watch;
 
+pub use bench::{KernelBench, KernelLine, KernelReport, bench_kernels, bench_model};
 pub use demo::{DemoStep, demo};
 pub use input::{RunData, open_data};
 pub use memory::Needs;

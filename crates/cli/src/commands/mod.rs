@@ -1,5 +1,6 @@
 //! One file per command: from flags to calls of the library, and from results to the terminal.
 
+pub mod bench;
 pub mod config;
 pub mod data;
 pub mod demo;

@@ -123,6 +123,11 @@ impl Catalogue {
         Self { cache: Some(cache.into()), system: false }
     }
 
+    /// The cache folder, if the environment names one.
+    pub fn cache(&self) -> Option<&Path> {
+        self.cache.as_deref()
+    }
+
     /// The folder in which decoded samples are kept for later runs.
     ///
     /// # Errors

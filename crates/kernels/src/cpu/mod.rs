@@ -13,6 +13,7 @@ mod math;
 mod memory;
 mod moves;
 mod norm;
+mod peak;
 mod pin;
 mod pool;
 mod rule;
@@ -24,6 +25,7 @@ mod windows;
 
 pub use conv::{Algorithm, ConvCase, Pass, measure};
 pub use isa::Isa;
+pub use peak::peak_flops;
 
 use crate::device::{Device, Event, Staging};
 use crate::tuning::Tuning;
