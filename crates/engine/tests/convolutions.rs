@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::nets::{BRANCHES, GREY, RESIDUAL, net};
+use common::nets::{BRANCHES, GREY, PLAIN, RESIDUAL, net};
 use common::{Toy, distance, random_plan, run, run_from};
 use paceline_base::optim::Rule;
 use paceline_data::Labelled;
@@ -19,6 +19,7 @@ fn case(kind: usize, samples: usize) -> (Graph, Toy) {
     let (text, shape): (_, &[usize]) = match kind {
         0 => (RESIDUAL, &[7, 6, 4]),
         1 => (BRANCHES, &[7, 6, 4]),
+        2 => (PLAIN, &[7, 9, 3]),
         _ => (GREY, &[7, 6]),
     };
     (net(text, shape), Toy::new(samples, shape, 5))
@@ -32,7 +33,7 @@ proptest! {
 
     #[test]
     fn any_plan_equals_one_worker_in_f64(
-        kind in 0usize..3,
+        kind in 0usize..4,
         ranks in 1usize..6,
         batch in 1usize..9,
         dice in any::<u64>(),
@@ -63,7 +64,7 @@ proptest! {
 
     #[test]
     fn any_plan_equals_one_worker_in_f32(
-        kind in 0usize..3,
+        kind in 0usize..4,
         ranks in 1usize..6,
         batch in 2usize..9,
         dice in any::<u64>(),
@@ -84,7 +85,7 @@ proptest! {
 
 #[test]
 fn simulator_and_reality_agree_on_bytes_and_memory() {
-    for (kind, dice) in [(0, 1u64), (0, 2), (1, 3), (1, 4), (2, 5), (2, 6)] {
+    for (kind, dice) in [(0, 1u64), (0, 2), (1, 3), (1, 4), (2, 5), (3, 6)] {
         let (graph, data) = case(kind, 12);
         let plan = random_plan(&graph, 3, dice, UpdateMode::Sharded, 40);
         let steps = 6; // of 4 samples: no partial batch
@@ -110,7 +111,7 @@ fn running_moments_are_saved_and_restored_under_another_plan() {
     let first = random_plan(&graph, 3, 8, UpdateMode::Sharded, 40);
     let half = run(&graph, &first, RULES[1], Reference::new, &data, 4, 3);
     let moved = half.snapshot.model.iter().filter(|t| t.name.contains(".running_"));
-    assert_eq!(moved.count(), 4);
+    assert_eq!(moved.count(), 8);
     assert!(half.snapshot.optimizer.iter().all(|t| !t.name.contains(".running_")), "they have no optimiser state");
 
     let dir = tempfile::tempdir().unwrap();

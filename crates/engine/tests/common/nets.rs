@@ -31,7 +31,20 @@ pub fn net(text: &str, shape: &[usize]) -> Graph {
     Graph::build("net", &layers(text), shape, 5, 0.01).unwrap()
 }
 
-/// A residual block with synchronised batch normalisation and an overlapping pool.
+/// Convolutions, activations and pools that a device joins, on sides that do not divide by the windows.
+pub const PLAIN: &str = r#"
+    c1 conv channels=8 kernel=3 pad=1
+    r1 relu
+    p1 max-pool window=2
+    c2 conv channels=6 kernel=3 pad=1
+    r2 relu
+    p2 max-pool window=2 stride=[2,3]
+    mean global-average-pool
+    logits dense units="classes"
+    loss softmax-cross-entropy
+"#;
+
+/// Residual blocks with synchronised batch normalisation, one of them narrowing, and an overlapping pool.
 pub const RESIDUAL: &str = r#"
     c1 conv channels=6 kernel=3 pad="same" bias=false
     bn1 batch-norm
@@ -40,6 +53,12 @@ pub const RESIDUAL: &str = r#"
     bn2 batch-norm momentum=0.3 eps=1e-3
     sum add <bn2,r1
     r2 relu
+    c3 conv channels=4 kernel=3 stride=2 pad=1 bias=false
+    bn3 batch-norm
+    c4 conv channels=4 kernel=1 stride=2 bias=false <r2
+    bn4 batch-norm
+    sum2 add <bn3,bn4
+    r3 relu
     pool max-pool window=3 stride=2 pad=1
     mean global-average-pool
     logits dense units="classes"

@@ -102,7 +102,8 @@ impl Slide {
         Ok([0, 1].map(|a| (side[a] + 2 * self.pad[a] - reach[a]) / self.stride[a] + 1))
     }
 
-    /// The input that `out` of the output reads along an axis, clipped to the image.
+    /// The input that `out` of the output reads along an axis, clipped to the image. The last part takes the rows behind
+    /// its last window too, which nobody else reads: then what is read whole needs no copy of its own.
     pub fn reads(&self, axis: usize, out: &Range<usize>, extent: usize) -> Range<usize> {
         if out.is_empty() {
             return 0..0;
@@ -110,7 +111,8 @@ impl Slide {
         let (stride, pad) = (self.stride[axis], self.pad[axis]);
         let start = (out.start * stride).saturating_sub(pad);
         let end = ((out.end - 1) * stride + self.reach(axis)).saturating_sub(pad);
-        start..end.min(extent)
+        let last = out.end == (extent + 2 * pad - self.reach(axis)) / stride + 1;
+        start..if last { extent } else { end.min(extent) }
     }
 
     /// The zeros above (or before) what a part reads: none, unless it begins at the edge of the image.
@@ -152,6 +154,8 @@ mod tests {
         let whole = |r: Range<usize>| Region::new([0..1, r, 0..8]);
         assert_eq!(s.local_pad(&whole(0..4), &whole(0..5)), [1, 1]);
         assert_eq!(s.local_pad(&whole(4..8), &whole(3..8)), [0, 1]);
+        // Nobody else reads what lies behind the last window.
+        assert_eq!(slide(1, 2, 0, 1).reads(0, &(0..4), 8), 0..8);
         // Dilated and strided: the second window starts inside the image, with taps 2 apart.
         let s = slide(3, 3, 2, 2);
         assert_eq!(s.reads(0, &(1..2), 9), 1..6);

@@ -46,7 +46,7 @@ impl Operator for LayerNorm {
 
     fn needs(&self, part: &[Range<usize>], inputs: &[&[usize]]) -> Needs {
         let n = inputs[0][inputs[0].len() - 1];
-        let region = Region::new(part.iter().cloned().chain([0..n]));
+        let region = Region::new(part.iter().cloned().chain(std::iter::once(0..n)));
         Needs {
             inputs: vec![region.clone()],
             params: vec![Some(Region::whole(&[n])); 2],

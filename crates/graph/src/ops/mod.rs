@@ -103,6 +103,7 @@ pub enum Role {
 
 /// One piece of a part's work.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::large_enum_variant)] // few exist, and only while a step is lowered
 pub enum Launch {
     /// A kernel with roles in place of buffers.
     Kernel {

@@ -129,7 +129,8 @@ impl Step<'_> {
 
     /// Makes a saved buffer the sum of those of all `parts` that use the same region of `param`.
     fn sum_parts(&mut self, node: NodeId, parts: &[usize], saved: usize, param: usize) {
-        let mut groups: Vec<(Option<Region>, BTreeMap<usize, Vec<usize>>)> = Vec::new();
+        type ByRank = BTreeMap<usize, Vec<usize>>;
+        let mut groups: Vec<(Option<Region>, ByRank)> = Vec::new();
         for &index in parts {
             let part = &self.parts.of[node][index];
             let region = part.needs.params[param].clone();
