@@ -30,6 +30,24 @@
 //! [[layer]]
 //! type = "softmax-cross-entropy"
 //! ```
+//!
+//! Samples are `[features]`, or images `[height, width, channels]`; images in grey, `[height, width]`, have one channel. Sizes
+//! of windows are a number or two, `[height, width]`, and fit as in PyTorch: rows that do not fill a window are left over.
+//!
+//! | type | keys (with their defaults) |
+//! |---|---|
+//! | `dense` | `units`, `bias` (true), `init` (`"glorot"`), `l2` |
+//! | `conv` | `channels`, `kernel`, `stride` (1), `pad` (0; or `"same"`), `dilation` (1), `groups` (1), `bias` (true), `init` (`"he"`), `l2`, `input_channels` (any) |
+//! | `max-pool`, `average-pool` | `window`, `stride` (the window), `pad` (0) |
+//! | `global-average-pool`, `flatten`, `relu`, `tanh`, `sigmoid`, `gelu` | none |
+//! | `dropout` | `rate` |
+//! | `batch-norm` | `eps` (1e-5), `momentum` (0.1) |
+//! | `layer-norm` | `eps` (1e-5) |
+//! | `local-response-norm` | `size`, `alpha` (1e-4), `beta` (0.75), `k` (1) |
+//! | `pad` | `pad` |
+//! | `add` | two or more `inputs` |
+//! | `concatenate` | two or more `inputs`, `axis` (the last; a sample's first is 1) |
+//! | `softmax-cross-entropy`, `mean-squared-error` | none; one of them comes last |
 
 use crate::LayerSpec;
 use crate::layer::KEYS;
