@@ -127,3 +127,23 @@ fn running_moments_are_saved_and_restored_under_another_plan() {
         assert!((rest.results[2].loss - whole.results[5].loss).abs() < 1e-9, "evaluation with running moments");
     }
 }
+
+#[test]
+fn presets_train_alike_on_both_devices() {
+    let cases: [(&str, &[usize]); 4] = [
+        ("lenet", &[28, 28]),
+        ("resnet-small", &[13, 16, 3]),
+        ("flowers-cnn", &[32, 33, 3]),
+        ("flowers-net", &[33, 32, 3]),
+    ];
+    for (name, shape) in cases {
+        let layers = paceline_graph::presets::network(name).unwrap().unwrap();
+        let graph = Graph::build(name, &layers, shape, 5, 0.0).unwrap();
+        let data = Toy::new(4, shape, 5);
+        let cpu = || Cpu::new(CpuOptions { threads: 2, ..CpuOptions::default() }).unwrap();
+        let exact = run(&graph, &Plan::data_parallel(1), RULES[1], Reference::new, &data, 4, 2);
+        let fast = run(&graph, &Plan::data_parallel(2), RULES[1], cpu, &data, 4, 2);
+        let (d, tensor) = distance(&fast.snapshot, &exact.snapshot);
+        assert!(d < 5e-4, "{name}: {tensor} differs by {d:e}");
+    }
+}
