@@ -31,6 +31,78 @@ pub(crate) fn derivative<S: Simd>(s: S, f: Activation, saved: S::V, dy: S::V) ->
     }
 }
 
+/// The activation behind another kernel, as a type: the choice is made once, not per vector.
+pub(crate) trait Behind: Copy {
+    /// f(v)
+    fn value<S: Simd>(self, s: S, v: S::V) -> S::V;
+    /// `dy · f′`, by the output at `y`.
+    ///
+    /// # Safety
+    /// The lanes of the mask must be readable.
+    unsafe fn gradient<S: Simd>(self, s: S, dy: S::V, y: *const f32, mask: Option<S::M>) -> S::V;
+}
+
+/// None.
+#[derive(Clone, Copy)]
+pub(crate) struct Nothing;
+
+impl Behind for Nothing {
+    #[inline(always)]
+    fn value<S: Simd>(self, _: S, v: S::V) -> S::V {
+        v
+    }
+    #[inline(always)]
+    unsafe fn gradient<S: Simd>(self, _: S, dy: S::V, _: *const f32, _: Option<S::M>) -> S::V {
+        dy
+    }
+}
+
+/// Relu: a constant for the compiler.
+#[derive(Clone, Copy)]
+pub(crate) struct Relu;
+
+impl Behind for Relu {
+    #[inline(always)]
+    fn value<S: Simd>(self, s: S, v: S::V) -> S::V {
+        value(s, Activation::Relu, v)
+    }
+    #[inline(always)]
+    unsafe fn gradient<S: Simd>(self, s: S, dy: S::V, y: *const f32, mask: Option<S::M>) -> S::V {
+        // SAFETY: readable by the contract.
+        derivative(s, Activation::Relu, unsafe { s.take(y, mask) }, dy)
+    }
+}
+
+impl Behind for Activation {
+    #[inline(always)]
+    fn value<S: Simd>(self, s: S, v: S::V) -> S::V {
+        value(s, self, v)
+    }
+    #[inline(always)]
+    unsafe fn gradient<S: Simd>(self, s: S, dy: S::V, y: *const f32, mask: Option<S::M>) -> S::V {
+        // SAFETY: readable by the contract.
+        derivative(s, self, unsafe { s.take(y, mask) }, dy)
+    }
+}
+
+/// Runs an expression with the activation as a type.
+macro_rules! behind {
+    ($f:expr, $b:ident => $run:expr) => {
+        match $f {
+            None => {
+                let $b = $crate::cpu::activate::Nothing;
+                $run
+            }
+            Some(paceline_base::op::Activation::Relu) => {
+                let $b = $crate::cpu::activate::Relu;
+                $run
+            }
+            Some($b) => $run,
+        }
+    };
+}
+pub(crate) use behind;
+
 /// `y = f(x)` over `len` elements, in place or apart.
 pub(crate) struct Activate {
     pub f: Activation,

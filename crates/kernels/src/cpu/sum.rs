@@ -1,9 +1,9 @@
 //! Sums of tensors, with the activation behind them.
 
 use super::Cpu;
-use super::activate::value;
+use super::activate::{Behind, behind};
 use super::isa::Body;
-use super::simd::Simd;
+use super::simd::{Simd, vectors};
 use super::submit::Shared;
 use paceline_base::kernel::BufferId;
 use paceline_base::op::Activation;
@@ -20,39 +20,35 @@ struct Sum<'a> {
 }
 
 impl Sum<'_> {
+    /// Where a summand begins, at the first element of the range.
+    #[inline(always)]
+    fn from(&self, input: BufferId) -> *const f32 {
+        self.memory.wrapping_add(self.slots[input.0 as usize].0 + self.range.0)
+    }
+
     /// # Safety
     /// As for [`Body::run`].
     #[inline(always)]
-    unsafe fn go<S: Simd>(self, s: S, after: impl Fn(S::V) -> S::V) {
-        let from = |input: &BufferId| self.memory.wrapping_add(self.slots[input.0 as usize].0);
+    unsafe fn go<S: Simd>(self, s: S, behind: impl Behind) {
         let (begin, end) = self.range;
-        let full = begin + (end - begin) / S::LANES * S::LANES;
-        let tail = (full < end).then(|| s.head(end - full));
         // SAFETY: elements of the range only, which the caller vouches for.
         unsafe {
+            let y = self.y.add(begin);
             if let [a, b] = self.inputs {
-                let (a, b) = (from(a), from(b));
-                let mut i = begin;
-                while i < full {
-                    s.store(self.y.add(i), after(s.add(s.load(a.add(i)), s.load(b.add(i)))));
-                    i += S::LANES;
-                }
-                if tail.is_some() {
-                    s.put(self.y.add(i), tail, after(s.add(s.take(a.add(i), tail), s.take(b.add(i), tail))));
-                }
+                let (a, b) = (self.from(*a), self.from(*b));
+                vectors!(s, S, end - begin, |i, n, mask| {
+                    let sum = s.add(s.take(a.add(i), mask), s.take(b.add(i), mask));
+                    s.put(y.add(i), mask, behind.value(s, sum));
+                });
                 return;
             }
-            let sum = |i: usize, mask: Option<S::M>| {
-                self.inputs.iter().fold(s.zero(), |sum, input| s.add(sum, s.take(from(input).add(i), mask)))
-            };
-            let mut i = begin;
-            while i < full {
-                s.store(self.y.add(i), after(sum(i, None)));
-                i += S::LANES;
-            }
-            if tail.is_some() {
-                s.put(self.y.add(i), tail, after(sum(i, tail)));
-            }
+            vectors!(s, S, end - begin, |i, n, mask| {
+                let mut sum = s.zero();
+                for input in self.inputs {
+                    sum = s.add(sum, s.take(self.from(*input).add(i), mask));
+                }
+                s.put(y.add(i), mask, behind.value(s, sum));
+            });
         }
     }
 }
@@ -61,14 +57,8 @@ impl Body for Sum<'_> {
     type Out = ();
     #[inline(always)]
     unsafe fn run<S: Simd>(self, s: S) {
-        // SAFETY: passed on to the caller. The choice of f is made once, not per vector.
-        unsafe {
-            match self.f {
-                None => self.go(s, |v| v),
-                Some(Activation::Relu) => self.go(s, |v| value(s, Activation::Relu, v)),
-                Some(f) => self.go(s, |v| value(s, f, v)),
-            }
-        }
+        // SAFETY: passed on to the caller.
+        behind!(self.f, behind => unsafe { self.go(s, behind) });
     }
 }
 

@@ -10,7 +10,7 @@
 
 use super::Cpu;
 use super::isa::Body;
-use super::simd::Simd;
+use super::simd::{Simd, vectors};
 use super::submit::Shared;
 
 /// Most columns of a walk.
@@ -28,6 +28,18 @@ const CHUNK: usize = 512;
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 pub(crate) struct Columns<T>(pub [T; WIDTH]);
+
+impl Columns<f32> {
+    /// The vector from this column on.
+    ///
+    /// # Safety
+    /// The lanes of the mask must lie within the width.
+    #[inline(always)]
+    pub(crate) unsafe fn at<S: Simd>(&self, s: S, column: usize, mask: Option<S::M>) -> S::V {
+        // SAFETY: by the contract.
+        unsafe { s.take(self.0.as_ptr().add(column), mask) }
+    }
+}
 
 /// A way over a tensor of rows of channels, or over a strip of it.
 #[derive(Clone, Copy, Debug)]
@@ -126,21 +138,12 @@ impl<F: Formula> Body for Each<F> {
     unsafe fn run<S: Simd>(self, s: S) {
         let Self { walk, rows, formula, out } = self;
         for row in rows.0..rows.1 {
-            let (begin, columns) = (row * walk.stride + walk.first, walk.columns(row));
-            let full = columns / S::LANES * S::LANES;
-            // SAFETY: all columns of the row lie within the tensor.
-            unsafe {
-                let mut column = 0;
-                while column < full {
-                    let place = begin + column;
-                    s.store(out.add(place), formula.at(s, place, column, None));
-                    column += S::LANES;
-                }
-                if full < columns {
-                    let (place, mask) = (begin + full, s.head(columns - full));
-                    s.store_head(out.add(place), mask, formula.at(s, place, full, Some(mask)));
-                }
-            }
+            let begin = row * walk.stride + walk.first;
+            vectors!(s, S, walk.columns(row), |column, n, mask| {
+                let place = begin + column;
+                // SAFETY: all columns of the row lie within the tensor.
+                unsafe { s.put(out.add(place), mask, formula.at(s, place, column, mask)) };
+            });
         }
     }
 }
@@ -161,10 +164,9 @@ impl<T: Terms> PairSums<T> {
     #[inline(always)]
     unsafe fn add<S: Simd, const N: usize>(&self, s: S, row: usize, columns: usize, sums: &mut [Columns<f32>; 2]) {
         let Self { walk, terms, .. } = self;
-        let full = columns / S::LANES * S::LANES;
         let begin = row * walk.stride + walk.first;
-        let mut one = |column: usize, mask: Option<S::M>| {
-            // SAFETY: the columns lie within the walk, and sums have room for its width rounded up to vectors.
+        vectors!(s, S, columns, |column, n, mask| {
+            // SAFETY: the columns lie within the walk.
             unsafe {
                 let mut pairs = [(s.zero(), s.zero()); N];
                 for i in 0..N {
@@ -182,15 +184,7 @@ impl<T: Terms> PairSums<T> {
                 s.put(first, mask, s.add(s.take(first, mask), pairs[0].0));
                 s.put(second, mask, s.add(s.take(second, mask), pairs[0].1));
             }
-        };
-        let mut column = 0;
-        while column < full {
-            one(column, None);
-            column += S::LANES;
-        }
-        if full < columns {
-            one(full, Some(s.head(columns - full)));
-        }
+        });
     }
 }
 
@@ -207,7 +201,9 @@ impl<T: Terms> Body for PairSums<T> {
         let mut sums = [Columns([0.0; WIDTH]); 2];
         while row < end {
             let stop = end.min(row + CHUNK);
-            sums.iter_mut().for_each(|sums| sums.0[..width].fill(0.0));
+            for sums in &mut sums {
+                sums.0[..width].fill(0.0);
+            }
             // SAFETY: rows below `end`, which lie within the walk; only its last one may have fewer columns.
             unsafe {
                 while row < stop {

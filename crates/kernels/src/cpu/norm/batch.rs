@@ -1,7 +1,7 @@
 //! Batch normalisation: one pass over the tensor for each step, with the activation behind it in the same pass.
 
 use crate::cpu::Cpu;
-use crate::cpu::activate::{derivative, value};
+use crate::cpu::activate::{Behind, behind};
 use crate::cpu::simd::Simd;
 use crate::cpu::walk::{Columns, Formula, Terms, Walk};
 use paceline_base::kernel::BufferId;
@@ -14,77 +14,6 @@ pub(crate) struct Batch {
     pub channels: usize,
     /// Rows over all ranks.
     pub count: usize,
-}
-
-/// The activation behind a normalisation, as a type: the choice is made once, not per vector.
-trait Behind: Copy {
-    /// f(v)
-    fn value<S: Simd>(self, s: S, v: S::V) -> S::V;
-    /// `dy · f′`, by the output at `y`.
-    ///
-    /// # Safety
-    /// The lanes of the mask must be readable.
-    unsafe fn gradient<S: Simd>(self, s: S, dy: S::V, y: *const f32, mask: Option<S::M>) -> S::V;
-}
-
-/// None.
-#[derive(Clone, Copy)]
-struct Nothing;
-
-impl Behind for Nothing {
-    #[inline(always)]
-    fn value<S: Simd>(self, _: S, v: S::V) -> S::V {
-        v
-    }
-    #[inline(always)]
-    unsafe fn gradient<S: Simd>(self, _: S, dy: S::V, _: *const f32, _: Option<S::M>) -> S::V {
-        dy
-    }
-}
-
-/// Relu: a constant for the compiler.
-#[derive(Clone, Copy)]
-struct Relu;
-
-impl Behind for Relu {
-    #[inline(always)]
-    fn value<S: Simd>(self, s: S, v: S::V) -> S::V {
-        value(s, Activation::Relu, v)
-    }
-    #[inline(always)]
-    unsafe fn gradient<S: Simd>(self, s: S, dy: S::V, y: *const f32, mask: Option<S::M>) -> S::V {
-        // SAFETY: readable by the contract.
-        derivative(s, Activation::Relu, unsafe { s.take(y, mask) }, dy)
-    }
-}
-
-impl Behind for Activation {
-    #[inline(always)]
-    fn value<S: Simd>(self, s: S, v: S::V) -> S::V {
-        value(s, self, v)
-    }
-    #[inline(always)]
-    unsafe fn gradient<S: Simd>(self, s: S, dy: S::V, y: *const f32, mask: Option<S::M>) -> S::V {
-        // SAFETY: readable by the contract.
-        derivative(s, self, unsafe { s.take(y, mask) }, dy)
-    }
-}
-
-/// Runs an expression with the activation as a type.
-macro_rules! behind {
-    ($f:expr, $b:ident => $run:expr) => {
-        match $f {
-            None => {
-                let $b = Nothing;
-                $run
-            }
-            Some(Activation::Relu) => {
-                let $b = Relu;
-                $run
-            }
-            Some($b) => $run,
-        }
-    };
 }
 
 /// `f((x − mean) · scale + β)`: not `x · scale + shift`, which would cancel where the mean is large.
@@ -101,10 +30,10 @@ impl<B: Behind> Formula for Affine<'_, B> {
     #[inline(always)]
     unsafe fn at<S: Simd>(self, s: S, place: usize, column: usize, mask: Option<S::M>) -> S::V {
         // SAFETY: by the contract of `at`.
-        let at = |columns: &Columns<f32>| unsafe { s.take(columns.0.as_ptr().add(column), mask) };
-        // SAFETY: as above.
-        let x = unsafe { s.take(self.x.add(place), mask) };
-        self.behind.value(s, s.fma(s.sub(x, at(self.mean)), at(self.scale), at(self.beta)))
+        unsafe {
+            let d = s.sub(s.take(self.x.add(place), mask), self.mean.at(s, column, mask));
+            self.behind.value(s, s.fma(d, self.scale.at(s, column, mask), self.beta.at(s, column, mask)))
+        }
     }
 }
 
@@ -119,7 +48,7 @@ impl Terms for Moments<'_> {
     #[inline(always)]
     unsafe fn at<S: Simd>(self, s: S, _: usize, place: usize, column: usize, mask: Option<S::M>) -> (S::V, S::V) {
         // SAFETY: by the contract of `at`.
-        let (x, m) = unsafe { (s.take(self.x.add(place), mask), s.take(self.around.0.as_ptr().add(column), mask)) };
+        let (x, m) = unsafe { (s.take(self.x.add(place), mask), self.around.at(s, column, mask)) };
         let d = s.sub(x, m);
         (d, s.mul(d, d))
     }
@@ -141,7 +70,7 @@ impl<B: Behind> Terms for Gradients<'_, B> {
         // SAFETY: by the contract of `at`.
         unsafe {
             let dy = self.behind.gradient(s, s.take(self.dy.add(place), mask), self.y.wrapping_add(place), mask);
-            let d = s.sub(s.take(self.x.add(place), mask), s.take(self.mean.0.as_ptr().add(column), mask));
+            let d = s.sub(s.take(self.x.add(place), mask), self.mean.at(s, column, mask));
             (dy, s.mul(dy, d))
         }
     }
@@ -165,10 +94,10 @@ impl<B: Behind> Formula for Backward<'_, B> {
     unsafe fn at<S: Simd>(self, s: S, place: usize, column: usize, mask: Option<S::M>) -> S::V {
         // SAFETY: by the contract of `at`.
         unsafe {
-            let at = |columns: &Columns<f32>| s.take(columns.0.as_ptr().add(column), mask);
             let dy = self.behind.gradient(s, s.take(self.dy.add(place), mask), self.y.wrapping_add(place), mask);
-            let d = s.sub(s.take(self.x.add(place), mask), at(self.mean));
-            s.mul(at(self.scale), s.sub_mul(d, at(self.slope), s.sub(dy, at(self.shift))))
+            let d = s.sub(s.take(self.x.add(place), mask), self.mean.at(s, column, mask));
+            let rest = s.sub_mul(d, self.slope.at(s, column, mask), s.sub(dy, self.shift.at(s, column, mask)));
+            s.mul(self.scale.at(s, column, mask), rest)
         }
     }
 }

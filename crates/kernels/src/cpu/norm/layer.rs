@@ -2,24 +2,10 @@
 
 use crate::cpu::Cpu;
 use crate::cpu::isa::Body;
-use crate::cpu::simd::Simd;
+use crate::cpu::simd::{Simd, vectors};
 use crate::cpu::submit::Shared;
 use crate::cpu::walk::{Terms, Walk};
 use paceline_base::kernel::BufferId;
-
-/// Calls `each(place, mask)` for the vectors of a row.
-#[inline(always)]
-fn vectors<S: Simd>(s: S, len: usize, mut each: impl FnMut(usize, Option<S::M>)) {
-    let full = len / S::LANES * S::LANES;
-    let mut i = 0;
-    while i < full {
-        each(i, None);
-        i += S::LANES;
-    }
-    if full < len {
-        each(full, Some(s.head(len - full)));
-    }
-}
 
 /// Some rows, forward.
 #[derive(Clone, Copy)]
@@ -44,19 +30,21 @@ impl Body for Forward {
             unsafe {
                 let (x, y) = (self.x.add(row * self.channels), self.y.add(row * self.channels));
                 let mut sum = s.zero();
-                vectors(s, self.channels, |i, mask| sum = s.add(sum, s.take(x.add(i), mask)));
+                vectors!(s, S, self.channels, |i, n, mask| {
+                    sum = s.add(sum, s.take(x.add(i), mask));
+                });
                 let mean = s.mul(s.spread_sum(sum), s.splat(share));
                 let mut squares = s.zero();
-                vectors(s, self.channels, |i, mask| {
-                    let mean = mask.map_or(mean, |mask| s.select(mask, mean, s.zero()));
+                vectors!(s, S, self.channels, |i, n, mask| {
                     let d = s.sub(s.take(x.add(i), mask), mean);
+                    let d = if let Some(mask) = mask { s.select(mask, d, s.zero()) } else { d };
                     squares = s.fma(d, d, squares);
                 });
                 let scale = 1.0 / (s.sum(squares) * share + self.eps).sqrt();
                 *self.kept.add(2 * row) = s.first(mean);
                 *self.kept.add(2 * row + 1) = scale;
                 let scale = s.splat(scale);
-                vectors(s, self.channels, |i, mask| {
+                vectors!(s, S, self.channels, |i, n, mask| {
                     let hat = s.mul(s.sub(s.take(x.add(i), mask), mean), scale);
                     s.put(y.add(i), mask, s.fma(hat, s.take(self.gamma.add(i), mask), s.take(self.beta.add(i), mask)));
                 });
@@ -88,19 +76,17 @@ impl Body for Backward {
                 let begin = row * self.channels;
                 let (dy, x, dx) = (self.dy.add(begin), self.x.add(begin), self.dx.add(begin));
                 let (mean, scale) = (s.splat(*self.kept.add(2 * row)), s.splat(*self.kept.add(2 * row + 1)));
-                let both = |i: usize, mask: Option<S::M>| {
-                    let g = s.mul(s.take(dy.add(i), mask), s.take(self.gamma.add(i), mask));
-                    (g, s.mul(s.sub(s.take(x.add(i), mask), mean), scale))
-                };
                 let (mut sum, mut product) = (s.zero(), s.zero());
-                vectors(s, self.channels, |i, mask| {
-                    let (g, hat) = both(i, mask);
+                vectors!(s, S, self.channels, |i, n, mask| {
+                    let g = s.mul(s.take(dy.add(i), mask), s.take(self.gamma.add(i), mask));
+                    let hat = s.mul(s.sub(s.take(x.add(i), mask), mean), scale);
                     sum = s.add(sum, g);
                     product = s.fma(g, hat, product);
                 });
                 let (sum, product) = (s.mul(s.spread_sum(sum), share), s.mul(s.spread_sum(product), share));
-                vectors(s, self.channels, |i, mask| {
-                    let (g, hat) = both(i, mask);
+                vectors!(s, S, self.channels, |i, n, mask| {
+                    let g = s.mul(s.take(dy.add(i), mask), s.take(self.gamma.add(i), mask));
+                    let hat = s.mul(s.sub(s.take(x.add(i), mask), mean), scale);
                     s.put(dx.add(i), mask, s.mul(scale, s.sub_mul(hat, product, s.sub(g, sum))));
                 });
             }

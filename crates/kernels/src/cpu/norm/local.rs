@@ -6,7 +6,7 @@
 
 use crate::cpu::Cpu;
 use crate::cpu::isa::Body;
-use crate::cpu::simd::Simd;
+use crate::cpu::simd::{Simd, vectors};
 use crate::cpu::submit::Shared;
 use paceline_base::kernel::{BufferId, LocalResponse};
 
@@ -32,7 +32,9 @@ fn power<S: Simd>(s: S, d: S::V, beta: f32) -> S::V {
     // SAFETY: a vector has at most sixteen lanes.
     unsafe {
         s.store(lanes.as_mut_ptr(), d);
-        lanes[..S::LANES].iter_mut().for_each(|d| *d = d.powf(-beta));
+        for d in &mut lanes[..S::LANES] {
+            *d = d.powf(-beta);
+        }
         s.load(lanes.as_ptr())
     }
 }
@@ -96,13 +98,10 @@ impl Rows {
             for block in (0..l.out_channels).step_by(BLOCK) {
                 let (count, first) = (BLOCK.min(l.out_channels - block), l.first + block);
                 self.denominators(s, x, first, count, &mut d);
-                let mut i = 0;
-                while i < count {
-                    let mask = (i + S::LANES > count).then(|| s.head(count - i));
+                vectors!(s, S, count, |i, n, mask| {
                     let p = power(s, s.load(d.0.as_ptr().add(i)), l.beta as f32);
                     s.put(y.add(block + i), mask, s.mul(s.take(x.add(first + i), mask), p));
-                    i += S::LANES;
-                }
+                });
             }
         }
     }
@@ -131,21 +130,16 @@ impl Rows {
                 if from < end {
                     let many = end - from;
                     self.denominators(s, x, from, many, &mut d);
-                    let mut i = 0;
-                    while i < many {
-                        let mask = (i + S::LANES > many).then(|| s.head(many - i));
+                    vectors!(s, S, many, |i, n, mask| {
                         let d = s.load(d.0.as_ptr().add(i));
                         let g = s.mul(s.take(dy.add(from - l.first + i), mask), power(s, d, l.beta as f32));
                         s.put(own.0.as_mut_ptr().add(shift + i), mask, g);
                         let t = s.div(s.mul(g, s.take(x.add(from + i), mask)), d);
                         s.put(shared.0.as_mut_ptr().add(shift + i), mask, t);
-                        i += S::LANES;
-                    }
+                    });
                 }
                 // … so that channel `block + i` is at `behind + i`, and the windows that hold it begin at `i`.
-                let mut i = 0;
-                while i < count {
-                    let mask = (i + S::LANES > count).then(|| s.head(count - i));
+                vectors!(s, S, count, |i, n, mask| {
                     let mut sum = s.zero();
                     for o in 0..l.size {
                         sum = s.add(sum, s.load(shared.0.as_ptr().add(i + o)));
@@ -153,8 +147,7 @@ impl Rows {
                     let own = s.load(own.0.as_ptr().add(behind + i));
                     let x = s.take(x.add(block + i), mask);
                     s.put(dx.add(block + i), mask, s.fma(s.mul(slope, x), sum, own));
-                    i += S::LANES;
-                }
+                });
             }
         }
     }

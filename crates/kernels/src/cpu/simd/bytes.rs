@@ -20,7 +20,13 @@ pub(super) unsafe fn read(from: *const u8, n: usize) -> u128 {
                 let high = u32::from_le(from.add(n - 4).cast::<u32>().read_unaligned());
                 u128::from(u64::from(low) | u64::from(high) << (8 * (n - 4)))
             }
-            _ => (0..n).fold(0, |all, i| all | u128::from(*from.add(i)) << (8 * i)),
+            _ => {
+                let mut all = 0;
+                for i in 0..n {
+                    all |= u64::from(*from.add(i)) << (8 * i);
+                }
+                u128::from(all)
+            }
         }
     }
 }
@@ -44,7 +50,11 @@ pub(super) unsafe fn write(to: *mut u8, n: usize, bytes: u128) {
                 to.cast::<u32>().write_unaligned((bytes as u32).to_le());
                 to.add(n - 4).cast::<u32>().write_unaligned(((bytes >> (8 * (n - 4))) as u32).to_le());
             }
-            _ => (0..n).for_each(|i| *to.add(i) = (bytes >> (8 * i)) as u8),
+            _ => {
+                for i in 0..n {
+                    *to.add(i) = (bytes as u64 >> (8 * i)) as u8;
+                }
+            }
         }
     }
 }

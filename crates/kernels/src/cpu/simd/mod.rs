@@ -15,6 +15,30 @@ pub(crate) mod portable;
 
 use super::isa::Body;
 
+/// Does something for each vector of `$len` elements: `$i` is its first element, `$n` its lanes, `$mask` none or the mask of the last ones.
+///
+/// A macro and not a function of a closure: a closure that the compiler does not inline is compiled without the entry point's features, and every
+/// operation in it becomes a call (measured: 20 times slower).
+macro_rules! vectors {
+    ($s:expr, $S:ty, $len:expr, |$i:ident, $n:ident, $mask:ident| $body:block) => {{
+        let (s, len): ($S, usize) = ($s, $len);
+        let full = len / <$S>::LANES * <$S>::LANES;
+        let mut at = 0;
+        while at < full {
+            let ($i, $n, $mask) = (at, <$S>::LANES, None::<<$S as $crate::cpu::simd::Simd>::M>);
+            let _ = $n;
+            $body
+            at += <$S>::LANES;
+        }
+        if full < len {
+            let ($i, $n, $mask) = (full, len - full, Some(s.head(len - full)));
+            let _ = $n;
+            $body
+        }
+    }};
+}
+pub(crate) use vectors;
+
 /// How many accumulators fit the register file, for the two products.
 #[derive(Clone, Copy)]
 pub(crate) struct Tiles {

@@ -2,14 +2,13 @@
 
 #![allow(clippy::needless_range_loop)] // indexed loops read as the formula, and unroll into registers
 
-use super::{Holder, channels, inputs, outputs};
+use super::{Holder, Inputs, Outputs, Window, inputs, outputs};
 use crate::cpu::Cpu;
 use crate::cpu::isa::Body;
-use crate::cpu::simd::Simd;
+use crate::cpu::simd::{Simd, vectors};
 use crate::cpu::submit::Shared;
 use paceline_base::kernel::BufferId;
 use paceline_base::window::PoolDims;
-use std::ops::Range;
 
 /// Some output lines.
 #[derive(Clone, Copy)]
@@ -31,14 +30,14 @@ impl Averages {
         &self,
         s: S,
         x: *const f32,
-        (rows, columns): (Range<usize>, Range<usize>),
+        window: &Window,
         mask: Option<S::M>,
     ) -> [S::V; N] {
         let d = &self.dims;
         let mut sums = [s.zero(); N];
-        for wy in rows {
+        for wy in window.rows.clone() {
             let mut row = [s.zero(); N];
-            for wx in columns.clone() {
+            for wx in window.columns.clone() {
                 for v in 0..N {
                     let at = (wy * d.width + wx) * d.channels + v * S::LANES;
                     // SAFETY: within the image by the contract.
@@ -53,32 +52,44 @@ impl Averages {
     }
 }
 
+/// The same on an instruction set.
+struct AverageOn<S> {
+    s: S,
+    of: Averages,
+}
+
+impl<S: Simd> Outputs for AverageOn<S> {
+    #[inline(always)]
+    unsafe fn window(&mut self, window: Window) {
+        let (s, of, d) = (self.s, self.of, self.of.dims);
+        let (x, share) = (of.x.wrapping_add(window.corner.wrapping_mul(d.channels)), s.splat(of.share));
+        // Four vectors at a time: large windows then read whole lines of memory in a row.
+        let wide = d.channels / (4 * S::LANES) * (4 * S::LANES);
+        // SAFETY: rows and columns lie within the image, and the caller vouches for the pointers.
+        unsafe {
+            let y = of.y.add(window.output * d.channels);
+            let mut c = 0;
+            while c < wide {
+                let sums = of.sums::<S, 4>(s, x.wrapping_add(c), &window, None);
+                for v in 0..4 {
+                    s.store(y.add(c + v * S::LANES), s.mul(sums[v], share));
+                }
+                c += 4 * S::LANES;
+            }
+            vectors!(s, S, d.channels - wide, |c, n, mask| {
+                let [sum] = of.sums::<S, 1>(s, x.wrapping_add(wide + c), &window, mask);
+                s.put(y.add(wide + c), mask, s.mul(sum, share));
+            });
+        }
+    }
+}
+
 impl Body for Averages {
     type Out = ();
     #[inline(always)]
     unsafe fn run<S: Simd>(self, s: S) {
-        let (d, share) = (self.dims, s.splat(self.share));
-        outputs(&d, self.lines.0..self.lines.1, |output, corner, rows, columns| {
-            let x = self.x.wrapping_add(corner.wrapping_mul(d.channels));
-            // Four vectors at a time: large windows then read whole lines of memory in a row.
-            let wide = d.channels / (4 * S::LANES) * (4 * S::LANES);
-            // SAFETY: rows and columns lie within the image, and the caller vouches for the pointers.
-            unsafe {
-                let y = self.y.add(output * d.channels);
-                for c in (0..wide).step_by(4 * S::LANES) {
-                    let window = (rows.clone(), columns.clone());
-                    let sums = self.sums::<S, 4>(s, x.wrapping_add(c), window, None);
-                    for v in 0..4 {
-                        s.store(y.add(c + v * S::LANES), s.mul(sums[v], share));
-                    }
-                }
-                channels(s, d.channels - wide, |c, _, mask| {
-                    let window = (rows.clone(), columns.clone());
-                    let [sum] = self.sums::<S, 1>(s, x.wrapping_add(wide + c), window, mask);
-                    s.put(y.add(wide + c), mask, s.mul(sum, share));
-                });
-            }
-        });
+        // SAFETY: passed on to the caller.
+        unsafe { outputs(&self.dims, self.lines.0..self.lines.1, &mut AverageOn { s, of: self }) }
     }
 }
 
@@ -92,26 +103,41 @@ struct Spread {
     lines: (usize, usize),
 }
 
+/// The same on an instruction set.
+struct SpreadOn<S> {
+    s: S,
+    of: Spread,
+}
+
+impl<S: Simd> Inputs for SpreadOn<S> {
+    #[inline(always)]
+    unsafe fn held(&mut self, input: usize, by: Holder) {
+        let (s, Spread { dims: d, dy, dx, share, .. }) = (self.s, self.of);
+        let (from, to, share) = (by.output * d.channels, input * d.channels, s.splat(share));
+        vectors!(s, S, d.channels, |c, n, mask| {
+            // SAFETY: elements of this image; the caller vouches for the pointers.
+            unsafe {
+                let own = s.mul(s.take(dy.add(from + c), mask), share);
+                let sum = if by.first { own } else { s.add(s.take(dx.add(to + c), mask), own) };
+                s.put(dx.add(to + c), mask, sum);
+            }
+        });
+    }
+
+    #[inline(always)]
+    unsafe fn alone(&mut self, input: usize) {
+        let d = &self.of.dims;
+        // SAFETY: an element of this image; the caller vouches for the pointer.
+        unsafe { self.of.dx.add(input * d.channels).write_bytes(0, d.channels) };
+    }
+}
+
 impl Body for Spread {
     type Out = ();
     #[inline(always)]
     unsafe fn run<S: Simd>(self, s: S) {
-        let (d, share) = (self.dims, s.splat(self.share));
-        inputs(&d, self.lines.0..self.lines.1, |input, holder| {
-            // SAFETY: elements of this image; the caller vouches for the pointers.
-            unsafe {
-                let dx = self.dx.add(input * d.channels);
-                let Some(Holder { output, first, .. }) = holder else {
-                    return dx.write_bytes(0, d.channels);
-                };
-                let dy = self.dy.add(output * d.channels);
-                channels(s, d.channels, |c, _, mask| {
-                    let own = s.mul(s.take(dy.add(c), mask), share);
-                    let sum = if first { own } else { s.add(s.take(dx.add(c), mask), own) };
-                    s.put(dx.add(c), mask, sum);
-                });
-            }
-        });
+        // SAFETY: passed on to the caller.
+        unsafe { inputs(&self.dims, self.lines.0..self.lines.1, &mut SpreadOn { s, of: self }) }
     }
 }
 

@@ -1,9 +1,9 @@
 //! Maxima of windows with the places where they were, and the way back.
 
-use super::{Holder, channels, inputs, outputs};
+use super::{Holder, Inputs, Outputs, Window, inputs, outputs};
 use crate::cpu::Cpu;
 use crate::cpu::isa::Body;
-use crate::cpu::simd::Simd;
+use crate::cpu::simd::{Simd, vectors};
 use crate::cpu::submit::Shared;
 use paceline_base::kernel::BufferId;
 use paceline_base::window::{DEAD, PoolDims};
@@ -19,42 +19,47 @@ struct Maxima {
     lines: (usize, usize),
 }
 
-impl Maxima {
-    /// # Safety
-    /// As for [`Body::run`]; `codes` must not be null if `CODES`.
+/// The same on an instruction set, with or without codes.
+struct Maximum<S, const CODES: bool> {
+    s: S,
+    of: Maxima,
+}
+
+impl<S: Simd, const CODES: bool> Outputs for Maximum<S, CODES> {
     #[inline(always)]
-    unsafe fn go<S: Simd, const CODES: bool>(self, s: S) {
-        let Self { dims: d, x, y, codes, lines } = self;
-        outputs(&d, lines.0..lines.1, |output, corner, rows, columns| {
-            channels(s, d.channels, |c, lanes, mask| {
-                let (mut best, mut code) = (s.splat(f32::NEG_INFINITY), s.splat(f32::from(DEAD)));
-                // SAFETY: rows and columns lie within the image, and the caller vouches for the pointers.
-                unsafe {
-                    if !rows.is_empty() && !columns.is_empty() {
-                        let at = |wy: usize, wx: usize| {
-                            let place = corner.wrapping_add(wy * d.width + wx);
-                            s.take(x.add(place * d.channels + c), mask)
-                        };
-                        best = at(rows.start, columns.start);
-                        code = s.splat((rows.start * d.window[1] + columns.start) as f32);
-                        for wy in rows.clone() {
-                            for wx in columns.clone() {
-                                let v = at(wy, wx);
-                                let better = s.beats(v, best);
-                                best = s.select(better, v, best);
-                                if CODES {
-                                    code = s.select(better, s.splat((wy * d.window[1] + wx) as f32), code);
-                                }
-                            }
+    unsafe fn window(&mut self, window: Window) {
+        let (s, Maxima { dims: d, x, y, codes, .. }) = (self.s, self.of);
+        let empty = window.rows.is_empty() || window.columns.is_empty();
+        let first = if empty { (0, 0) } else { (window.rows.start, window.columns.start) };
+        let corner = window.input(&d, first.0, first.1).wrapping_mul(d.channels);
+        let to = window.output * d.channels;
+        vectors!(s, S, d.channels, |c, lanes, mask| {
+            // SAFETY: rows and columns lie within the image, and the caller vouches for the pointers.
+            unsafe {
+                let (mut best, mut code) = if empty {
+                    (s.splat(f32::NEG_INFINITY), s.splat(f32::from(DEAD)))
+                } else {
+                    (s.take(x.add(corner + c), mask), s.splat((first.0 * d.window[1] + first.1) as f32))
+                };
+                for wy in window.rows.clone() {
+                    let mut from = x.wrapping_add(window.input(&d, wy, first.1).wrapping_mul(d.channels) + c);
+                    let mut place = (wy * d.window[1] + first.1) as f32;
+                    for _ in window.columns.clone() {
+                        let v = s.take(from, mask);
+                        let better = s.beats(v, best);
+                        best = s.select(better, v, best);
+                        if CODES {
+                            code = s.select(better, s.splat(place), code);
+                            place += 1.0;
                         }
-                    }
-                    let to = output * d.channels + c;
-                    s.put(y.add(to), mask, best);
-                    if CODES {
-                        s.store_bytes(codes.add(to), lanes, code);
+                        from = from.wrapping_add(d.channels);
                     }
                 }
-            });
+                s.put(y.add(to + c), mask, best);
+                if CODES {
+                    s.store_bytes(codes.add(to + c), lanes, code);
+                }
+            }
         });
     }
 }
@@ -63,12 +68,13 @@ impl Body for Maxima {
     type Out = ();
     #[inline(always)]
     unsafe fn run<S: Simd>(self, s: S) {
+        let lines = self.lines.0..self.lines.1;
         // SAFETY: passed on to the caller.
         unsafe {
             if self.codes.is_null() {
-                self.go::<S, false>(s);
+                outputs(&self.dims, lines, &mut Maximum::<S, false> { s, of: self });
             } else {
-                self.go::<S, true>(s);
+                outputs(&self.dims, lines, &mut Maximum::<S, true> { s, of: self });
             }
         }
     }
@@ -84,27 +90,42 @@ struct Spread {
     lines: (usize, usize),
 }
 
+/// The same on an instruction set.
+struct SpreadOn<S> {
+    s: S,
+    of: Spread,
+}
+
+impl<S: Simd> Inputs for SpreadOn<S> {
+    #[inline(always)]
+    unsafe fn held(&mut self, input: usize, by: Holder) {
+        let (s, Spread { dims: d, dy, codes, dx, .. }) = (self.s, self.of);
+        let (place, from, to) = (s.splat(by.place as f32), by.output * d.channels, input * d.channels);
+        vectors!(s, S, d.channels, |c, lanes, mask| {
+            // SAFETY: elements of this image; the caller vouches for the pointers.
+            unsafe {
+                let code = s.load_bytes(codes.add(from + c), lanes);
+                let own = s.select(s.eq(code, place), s.take(dy.add(from + c), mask), s.zero());
+                let sum = if by.first { own } else { s.add(s.take(dx.add(to + c), mask), own) };
+                s.put(dx.add(to + c), mask, sum);
+            }
+        });
+    }
+
+    #[inline(always)]
+    unsafe fn alone(&mut self, input: usize) {
+        let d = &self.of.dims;
+        // SAFETY: an element of this image; the caller vouches for the pointer.
+        unsafe { self.of.dx.add(input * d.channels).write_bytes(0, d.channels) };
+    }
+}
+
 impl Body for Spread {
     type Out = ();
     #[inline(always)]
     unsafe fn run<S: Simd>(self, s: S) {
-        let Self { dims: d, dy, codes, dx, lines } = self;
-        inputs(&d, lines.0..lines.1, |input, holder| {
-            // SAFETY: elements of this image; the caller vouches for the pointers.
-            unsafe {
-                let dx = dx.add(input * d.channels);
-                let Some(Holder { output, place, first }) = holder else {
-                    return dx.write_bytes(0, d.channels);
-                };
-                let (place, from) = (s.splat(place as f32), output * d.channels);
-                channels(s, d.channels, |c, lanes, mask| {
-                    let code = s.load_bytes(codes.add(from + c), lanes);
-                    let own = s.select(s.eq(code, place), s.take(dy.add(from + c), mask), s.zero());
-                    let sum = if first { own } else { s.add(s.take(dx.add(c), mask), own) };
-                    s.put(dx.add(c), mask, sum);
-                });
-            }
-        });
+        // SAFETY: passed on to the caller.
+        unsafe { inputs(&self.dims, self.lines.0..self.lines.1, &mut SpreadOn { s, of: self }) }
     }
 }
 

@@ -6,7 +6,6 @@
 mod average;
 mod max;
 
-use super::simd::Simd;
 use paceline_base::window::PoolDims;
 use std::ops::Range;
 
@@ -25,17 +24,61 @@ fn holding(d: &PoolDims, axis: usize, i: usize) -> Range<usize> {
     first..windows.min(at / d.stride[axis] + 1)
 }
 
-/// Calls `each(output, place of the window's corner, rows, columns)` for the windows of some output lines, counted over all samples; rows and
-/// columns are those of the window that lie within the image, and the corner may lie outside (so its place wraps).
+/// One window.
+struct Window {
+    /// Its output.
+    output: usize,
+    /// The place of its corner among all elements, channels apart; it may lie outside the image, so it wraps.
+    corner: usize,
+    /// The rows and columns of the window that lie within the image.
+    rows: Range<usize>,
+    columns: Range<usize>,
+}
+
+impl Window {
+    /// The element of the input at a place of the window that lies within the image.
+    #[inline(always)]
+    fn input(&self, d: &PoolDims, wy: usize, wx: usize) -> usize {
+        self.corner.wrapping_add(wy * d.width + wx)
+    }
+}
+
+/// What is done with every window. A trait and not a closure, so that it is surely inlined (see [`vectors`](super::simd::vectors)).
+trait Outputs {
+    /// # Safety
+    /// The window must be one of those that the pointers behind it are for.
+    unsafe fn window(&mut self, window: Window);
+}
+
+/// What is done with every element of the input.
+trait Inputs {
+    /// Called for each window that holds the element.
+    ///
+    /// # Safety
+    /// As for [`Outputs::window`].
+    unsafe fn held(&mut self, input: usize, by: Holder);
+    /// Called once if none does.
+    ///
+    /// # Safety
+    /// As for [`Outputs::window`].
+    unsafe fn alone(&mut self, input: usize);
+}
+
+/// The windows of some output lines, counted over all samples.
+///
+/// # Safety
+/// As for [`Outputs::window`].
 #[inline(always)]
-fn outputs(d: &PoolDims, lines: Range<usize>, mut each: impl FnMut(usize, usize, Range<usize>, Range<usize>)) {
+unsafe fn outputs(d: &PoolDims, lines: Range<usize>, each: &mut impl Outputs) {
     for line in lines {
         let (sample, oy) = (line / d.out_height, line % d.out_height);
         let rows = within(d, 0, oy);
         let top = (sample * d.height + oy * d.stride[0]).wrapping_sub(d.pad[0]).wrapping_mul(d.width);
         for ox in 0..d.out_width {
             let corner = top.wrapping_add(ox * d.stride[1]).wrapping_sub(d.pad[1]);
-            each(line * d.out_width + ox, corner, rows.clone(), within(d, 1, ox));
+            let (rows, columns) = (rows.clone(), within(d, 1, ox));
+            // SAFETY: passed on to the caller.
+            unsafe { each.window(Window { output: line * d.out_width + ox, corner, rows, columns }) };
         }
     }
 }
@@ -50,10 +93,12 @@ struct Holder {
     first: bool,
 }
 
-/// Calls `each(input, holder)` for the elements of some input lines, counted over all samples, and for each window that holds them; without a
-/// holder for those that no window holds.
+/// The elements of some input lines, counted over all samples, with the windows that hold them.
+///
+/// # Safety
+/// As for [`Outputs::window`].
 #[inline(always)]
-fn inputs(d: &PoolDims, lines: Range<usize>, mut each: impl FnMut(usize, Option<Holder>)) {
+unsafe fn inputs(d: &PoolDims, lines: Range<usize>, each: &mut impl Inputs) {
     for line in lines {
         let (sample, y) = (line / d.height, line % d.height);
         let rows = holding(d, 0, y);
@@ -68,37 +113,52 @@ fn inputs(d: &PoolDims, lines: Range<usize>, mut each: impl FnMut(usize, Option<
             }
             let input = line * d.width + x;
             if rows.is_empty() || first >= end {
-                each(input, None);
+                // SAFETY: passed on to the caller.
+                unsafe { each.alone(input) };
             }
             for oy in rows.clone() {
                 for ox in first..end {
                     let (wy, wx) = (y + d.pad[0] - oy * d.stride[0], x + d.pad[1] - ox * d.stride[1]);
                     let output = (sample * d.out_height + oy) * d.out_width + ox;
                     let first = oy == rows.start && ox == first;
-                    each(input, Some(Holder { output, place: wy * d.window[1] + wx, first }));
+                    // SAFETY: passed on to the caller.
+                    unsafe { each.held(input, Holder { output, place: wy * d.window[1] + wx, first }) };
                 }
             }
         }
     }
 }
 
-/// Calls `each(first channel, lanes, mask)` for the vectors of all channels.
-#[inline(always)]
-fn channels<S: Simd>(s: S, channels: usize, mut each: impl FnMut(usize, usize, Option<S::M>)) {
-    let full = channels / S::LANES * S::LANES;
-    let mut c = 0;
-    while c < full {
-        each(c, S::LANES, None);
-        c += S::LANES;
-    }
-    if full < channels {
-        each(full, channels - full, Some(s.head(channels - full)));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// By input: the outputs of the windows that hold it, and its places there.
+    struct Found(Vec<Vec<(usize, usize)>>);
+
+    impl Inputs for Found {
+        unsafe fn held(&mut self, input: usize, by: Holder) {
+            assert_eq!(by.first, self.0[input].is_empty(), "element {input}");
+            self.0[input].push((by.output, by.place));
+        }
+        unsafe fn alone(&mut self, input: usize) {
+            assert!(self.0[input].is_empty(), "element {input}");
+        }
+    }
+
+    /// The same, from the windows' side.
+    struct Expected(PoolDims, Vec<Vec<(usize, usize)>>);
+
+    impl Outputs for Expected {
+        unsafe fn window(&mut self, window: Window) {
+            for wy in window.rows.clone() {
+                for wx in window.columns.clone() {
+                    let place = wy * self.0.window[1] + wx;
+                    self.1[window.input(&self.0, wy, wx)].push((window.output, place));
+                }
+            }
+        }
+    }
 
     #[test]
     fn both_ways_of_finding_windows_agree() {
@@ -115,22 +175,15 @@ mod tests {
                 stride: [stride; 2],
                 pad: [pad; 2],
             };
-            let mut found = vec![Vec::new(); 2 * height * height];
-            inputs(&d, 0..2 * height, |input, holder| {
-                let before: &mut Vec<(usize, usize)> = &mut found[input];
-                if let Some(Holder { output, place, first }) = holder {
-                    assert_eq!(first, before.is_empty(), "element {input} of {d:?}");
-                    before.push((output, place));
-                }
-            });
-            let mut expected = vec![Vec::new(); 2 * height * height];
-            outputs(&d, 0..2 * out, |output, corner, rows, columns| {
-                for wy in rows {
-                    for wx in columns.clone() {
-                        expected[corner.wrapping_add(wy * d.width + wx)].push((output, wy * window + wx));
-                    }
-                }
-            });
+            let (mut found, mut expected) = (Found(vec![Vec::new(); 2 * height * height]), Vec::new());
+            expected.resize(2 * height * height, Vec::new());
+            let mut expected = Expected(d, expected);
+            // SAFETY: nothing here has pointers.
+            unsafe {
+                inputs(&d, 0..2 * height, &mut found);
+                outputs(&d, 0..2 * out, &mut expected);
+            }
+            let (found, expected) = (found.0, expected.1);
             assert_eq!(found, expected, "{d:?}");
         }
     }
