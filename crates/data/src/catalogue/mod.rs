@@ -2,10 +2,11 @@
 //!
 //! | name | what |
 //! |---|---|
-//! | `mnist`, `fashion-mnist` | the published sets, from the cache folder or from a system package |
+//! | `mnist`, `fashion-mnist`, `cifar10` | the published sets, from the cache folder or from a system package |
 //! | `fashion-sample` | 8,000 + 2,000 images of Fashion-MNIST inside the program |
 //! | `fake` or `fake:SHAPE:CLASSES:COUNT` | made-up samples, see [`FakeSpec`] |
 //! | a folder of IDX files | `train-images-idx3-ubyte` and its three relatives, plain or `.gz` |
+//! | a folder of CIFAR-10 batches | the binary version or its PNG form, see `cifar` |
 //! | a folder of shards, a file of records | images in TFRecord files, with or without an `index.json` |
 //! | a folder of class folders, a `csv` or `tsv` of path and label | image files |
 //!
@@ -21,7 +22,7 @@ pub(crate) mod sample;
 
 pub use get::{Got, Progress};
 
-use crate::{DataError, Fake, FakeSpec, Part, Result, shards};
+use crate::{DataError, Fake, FakeSpec, Part, Result, cifar, shards};
 use known::KnownSet;
 use paceline_image::Fit;
 use serde::Serialize;
@@ -160,6 +161,11 @@ impl Catalogue {
             }
             Place::Shards(path) => images::open_shards(name, &path, options),
             Place::Photos(path) => images::open_photos(name, &path, options),
+            Place::Cifar(dir) => {
+                let origin = dir.display().to_string();
+                let [train, test] = cifar::read(&dir)?.map(|part| part.into_set(&origin));
+                Ok(data_set(name, train?.into(), Some(test?.into()), origin, None))
+            }
             Place::Folder(dir) => {
                 let pair = folder::read(&dir, None)?;
                 let test = pair.test.map(Part::from);
@@ -198,8 +204,8 @@ impl Catalogue {
             Entry {
                 name: set.name.into(),
                 description: set.description.into(),
-                train: 60_000,
-                test: 10_000,
+                train: set.counts.0,
+                test: set.counts.1,
                 licence: set.licence.into(),
                 present: found.is_some(),
                 place: found.map_or(format!("run `paceline data get {}`", set.name), |dir| dir.display().to_string()),
@@ -245,6 +251,7 @@ impl Catalogue {
         if path.is_dir() {
             let kind = match () {
                 () if !folder::present(path).is_empty() => Place::Folder,
+                () if cifar::is_cifar(path) => Place::Cifar,
                 () if images::is_shards(path) => Place::Shards,
                 () if images::is_photos(path) => Place::Photos,
                 () => Place::Folder,
@@ -291,6 +298,7 @@ pub(crate) enum Place {
     Embedded,
     Known(&'static KnownSet, PathBuf),
     Folder(PathBuf),
+    Cifar(PathBuf),
     Shards(PathBuf),
     Photos(PathBuf),
 }

@@ -281,6 +281,16 @@ pub enum DataError {
         /// The well-known name of the missing file.
         file: &'static str,
     },
+    /// A folder, file or archive that is not CIFAR-10 in any of its forms.
+    #[error(
+        "{file}: not CIFAR-10: {reason}; give the folder of the binary version (data_batch_1.bin …), of its PNG form, or of cifar-10-binary.tar.gz"
+    )]
+    BadCifar {
+        /// The file or folder.
+        file: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// A description of a made-up set that does not follow the grammar.
     #[error("`{spec}`: {reason}; write fake:SHAPE:CLASSES:COUNT, such as fake:28x28x1:10:60000")]
     BadFake {

@@ -17,8 +17,8 @@ use std::path::PathBuf;
 schema! {
     /// What to train on.
     [data] Data {
-        /// The data set: fashion-sample (the embedded sample, needs no download), fashion-mnist, mnist; a folder of
-        /// record shards (TFRecord), of class folders with images, or of IDX files; a file of records; a csv or tsv of
+        /// The data set: fashion-sample (the embedded sample, needs no download), fashion-mnist, mnist, cifar10; a
+        /// folder of record shards (TFRecord), of class folders with images, of IDX files, or of CIFAR-10 batches; a file of records; a csv or tsv of
         /// path and label; or made-up samples as fake:SHAPE:CLASSES:COUNT, such as fake:28x28:10:60000.
         name: String = "fashion-sample".into(), Limit::NotEmpty;
         /// Where validation samples come from: a fraction held out of the training part, with the same mixture of

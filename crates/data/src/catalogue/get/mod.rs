@@ -1,7 +1,7 @@
 //! Getting a published set into the cache, from a folder or from the web.
 //!
 //! 1. If the cache already holds it, and every digest is right, nothing is done.
-//! 2. The four files are unpacked into a hidden folder beside the destination, hashed on the way, and synced.
+//! 2. The four files are unpacked (CIFAR-10: made of its batches) into a hidden folder beside the destination, hashed on the way, and synced.
 //! 3. Only when all four are right is that folder renamed to its final name. A kill at any moment leaves the old state or
 //!    the new one, and at most a hidden folder that a later `get` removes.
 
@@ -10,9 +10,10 @@ mod stage;
 mod tests;
 mod unpack;
 
-use super::known::{self, KnownFile, KnownSet};
+use super::known::{self, Form, KnownFile, KnownSet};
 use super::{Catalogue, fetch, folder, sample, unknown};
-use crate::{DataError, Result};
+use crate::idx::Packing;
+use crate::{DataError, Result, cifar};
 use serde::Serialize;
 use stage::Stage;
 use std::fs::File;
@@ -103,6 +104,11 @@ impl Catalogue {
             (None, None) => Source::Web(set.addresses.to_vec()),
         };
         let stage = Stage::new(&data, set.name)?;
+        if set.form == Form::Cifar {
+            let origin = convert(&source, set, stage.path(), progress)?;
+            stage.publish(&destination)?;
+            return Ok(got(Some(origin)));
+        }
         let mut before = 0;
         let mut origin = String::new();
         for file in &set.files {
@@ -117,6 +123,47 @@ impl Catalogue {
         stage.publish(&destination)?;
         Ok(got(Some(origin)))
     }
+}
+
+/// Reads the batches of CIFAR-10 from a folder or an archive and writes them as the four files; returns where they came from.
+/// What is compared with the digests are the pictures themselves, whatever form they came in.
+fn convert(
+    source: &Source<'_>,
+    set: &KnownSet,
+    stage: &Path,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Result<String> {
+    let total = set.files.iter().map(|file| file.bytes).sum();
+    progress(Progress { file: cifar::ARCHIVE, done: 0, total });
+    let (both, origin) = match source {
+        Source::Folder(folder) => (cifar::read(folder)?, folder.display().to_string()),
+        Source::Web(addresses) => first_that_has_it(addresses, cifar::ARCHIVE, |address| {
+            let url = format!("{}/{}", address.trim_end_matches('/'), cifar::ARCHIVE);
+            cifar::read_archive(fetch::open(&url)?, Path::new(&url))
+        })?,
+    };
+    let mut arrays = Vec::new();
+    for part in both {
+        arrays.extend(part.into_arrays()?);
+    }
+    let mut before = 0;
+    for (file, array) in set.files.iter().zip(arrays) {
+        let mut bytes = Vec::new();
+        let target = stage.join(file.name);
+        array.write_to(&mut bytes, Packing::Plain).map_err(DataError::io("write", &target))?;
+        let mut tell = |done: u64| progress(Progress { file: file.name, done: before + done, total });
+        write(&bytes[..], file, &target, &mut tell).map_err(|failure| match failure {
+            Failure::Content { found } => {
+                let name = format!("{origin} ({})", file.name);
+                DataError::WrongDigest { file: name, expected: file.sha256.into(), found }
+            }
+            Failure::Write(source) | Failure::Read { source, .. } => {
+                DataError::Io { doing: "write", path: target.clone(), source }
+            }
+        })?;
+        before += file.bytes;
+    }
+    Ok(origin)
 }
 
 /// Whether a folder holds exactly the published files.
@@ -147,20 +194,25 @@ fn copy(dir: &Path, file: &KnownFile, target: &Path, tell: &mut dyn FnMut(u64)) 
     Ok(dir.display().to_string())
 }
 
-/// Downloads a file from the first address that has it; returns that address. If none has it, the error that says most
-/// is returned: a wrong answer rather than none.
+/// Downloads a file from the first address that has it; returns that address.
 fn download(addresses: &[&str], file: &KnownFile, target: &Path, tell: &mut dyn FnMut(u64)) -> Result<String> {
+    first_that_has_it(addresses, file.name, |address| download_from(address, file, target, tell)).map(|(_, from)| from)
+}
+
+/// What the first address gives that has it, and that address. If none has it, the error that says most is returned: a
+/// wrong answer rather than none.
+fn first_that_has_it<T>(addresses: &[&str], what: &str, mut get: impl FnMut(&str) -> Result<T>) -> Result<(T, String)> {
     let mut silent = None;
     let mut telling = None;
     for address in addresses {
-        match download_from(address, file, target, tell) {
-            Ok(()) => return Ok((*address).to_string()),
+        match get(address) {
+            Ok(got) => return Ok((got, (*address).to_string())),
             Err(error @ DataError::Io { .. }) => return Err(error), // our disk: another address would not help
             Err(error @ DataError::Unreachable { .. }) => silent = Some(error),
             Err(error) => telling = telling.or(Some(error)),
         }
     }
-    Err(telling.or(silent).unwrap_or(DataError::Unreachable { url: file.name.into(), reason: "no address".into() }))
+    Err(telling.or(silent).unwrap_or(DataError::Unreachable { url: what.into(), reason: "no address".into() }))
 }
 
 fn download_from(address: &str, file: &KnownFile, target: &Path, tell: &mut dyn FnMut(u64)) -> Result<()> {

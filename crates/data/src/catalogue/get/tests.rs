@@ -186,3 +186,36 @@ fn names_that_need_no_getting_say_so() {
     }
     assert!(matches!(catalogue.get("mnits", None, None, &mut |_| {}), Err(DataError::UnknownSet { .. })));
 }
+
+/// CIFAR-10 of twelve pictures, by the binary version in a folder and by its archive on a server.
+#[test]
+fn cifar_is_made_of_its_batches_and_checked() {
+    let (from, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    cifar::tests::write_bin(from.path());
+    let mut set = *known::by_name("cifar10").unwrap();
+    let refused = Catalogue::with_cache(cache.path()).get_set(&set, Some(from.path()), None, &mut |_| {}).unwrap_err();
+    assert!(refused.to_string().contains("of a shorter file"), "{refused}");
+    assert_eq!(names(cache.path()), Vec::<String>::new());
+    let arrays = cifar::read(from.path()).unwrap().map(|part| part.into_arrays().unwrap());
+    for (file, array) in set.files.iter_mut().zip(arrays.iter().flatten()) {
+        let mut plain = Vec::new();
+        array.write_to(&mut plain, Packing::Plain).unwrap();
+        (file.bytes, file.sha256) = (plain.len() as u64, hex(&Sha256::digest(&plain)).leak());
+    }
+    let url = serve(|name| match name {
+        "cifar-10-binary.tar.gz" => ok(&cifar::tests::archive_bytes()),
+        _ => b"HTTP/1.1 404 Not Found\r\nConnection: close\r\n\r\n".to_vec(),
+    });
+    for (from, url) in [(Some(from.path()), None), (None, Some(&url[..]))] {
+        let cache = tempfile::tempdir().unwrap();
+        let catalogue = Catalogue::with_cache(cache.path());
+        let got = catalogue.get_set(&set, from, url, &mut |_| {}).unwrap();
+        assert!(got.from.is_some());
+        assert_eq!(catalogue.get_set(&set, from, url, &mut |_| {}).unwrap().from, None, "it is there now");
+        let set = catalogue.open("cifar10", &Options::default()).unwrap();
+        assert_eq!((set.train.len(), set.train.shape(), set.test.unwrap().len()), (10, &[32, 32, 3][..], 2));
+        assert_eq!(set.class_names[6], "frog");
+    }
+    let opened = Catalogue::with_cache(cache.path()).open(from.path().to_str().unwrap(), &Options::default()).unwrap();
+    assert_eq!((opened.train.len(), opened.train.label(3)), (10, 3));
+}
