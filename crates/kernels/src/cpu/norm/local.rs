@@ -21,12 +21,12 @@ const ROOM: usize = BLOCK + 2 * REACH + 32;
 #[repr(align(64))]
 struct Padded([f32; ROOM]);
 
-/// `d^−β`; in roots for AlexNet's ¾, lane by lane for others.
+/// `d^−β` and `1 / d`; in roots for AlexNet's ¾, lane by lane for others.
 #[inline(always)]
-fn power<S: Simd>(s: S, d: S::V, beta: f32) -> S::V {
+fn power<S: Simd>(s: S, d: S::V, beta: f32) -> (S::V, S::V) {
+    let inverse = s.div(s.splat(1.0), d);
     if beta == 0.75 {
-        let root = s.sqrt(d);
-        return s.div(s.splat(1.0), s.mul(root, s.sqrt(root)));
+        return (s.mul(s.sqrt(s.sqrt(d)), inverse), inverse);
     }
     let mut lanes = [0.0_f32; 16];
     // SAFETY: a vector has at most sixteen lanes.
@@ -35,7 +35,7 @@ fn power<S: Simd>(s: S, d: S::V, beta: f32) -> S::V {
         for d in &mut lanes[..S::LANES] {
             *d = d.powf(-beta);
         }
-        s.load(lanes.as_ptr())
+        (s.load(lanes.as_ptr()), inverse)
     }
 }
 
@@ -99,7 +99,7 @@ impl Rows {
                 let (count, first) = (BLOCK.min(l.out_channels - block), l.first + block);
                 self.denominators(s, x, first, count, &mut d);
                 vectors!(s, S, count, |i, n, mask| {
-                    let p = power(s, s.load(d.0.as_ptr().add(i)), l.beta as f32);
+                    let (p, _) = power(s, s.load(d.0.as_ptr().add(i)), l.beta as f32);
                     s.put(y.add(block + i), mask, s.mul(s.take(x.add(first + i), mask), p));
                 });
             }
@@ -131,10 +131,10 @@ impl Rows {
                     let many = end - from;
                     self.denominators(s, x, from, many, &mut d);
                     vectors!(s, S, many, |i, n, mask| {
-                        let d = s.load(d.0.as_ptr().add(i));
-                        let g = s.mul(s.take(dy.add(from - l.first + i), mask), power(s, d, l.beta as f32));
+                        let (p, inverse) = power(s, s.load(d.0.as_ptr().add(i)), l.beta as f32);
+                        let g = s.mul(s.take(dy.add(from - l.first + i), mask), p);
                         s.put(own.0.as_mut_ptr().add(shift + i), mask, g);
-                        let t = s.div(s.mul(g, s.take(x.add(from + i), mask)), d);
+                        let t = s.mul(s.mul(g, s.take(x.add(from + i), mask)), inverse);
                         s.put(shared.0.as_mut_ptr().add(shift + i), mask, t);
                     });
                 }

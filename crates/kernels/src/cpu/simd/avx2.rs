@@ -92,10 +92,10 @@ impl Simd for Avx2 {
         beats(a: __m256, b: __m256) -> __m256 {
             _mm256_and_ps(_mm256_cmp_ps::<_CMP_NLE_UQ>(a, b), _mm256_cmp_ps::<_CMP_ORD_Q>(b, b))
         }
-        from_bytes(bytes: u128) -> __m256 {
+        widen(bytes: u128) -> __m256 {
             _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_cvtsi64_si128(bytes as i64)))
         }
-        to_bytes(v: __m256) -> u128 {{
+        narrow(v: __m256) -> u128 {{
             let n = _mm256_cvtps_epi32(v);
             let words = _mm_packus_epi32(_mm256_castsi256_si128(n), _mm256_extracti128_si256::<1>(n));
             u128::from(_mm_cvtsi128_si64(_mm_packus_epi16(words, words)) as u64)

@@ -120,10 +120,10 @@ impl Simd for Avx512 {
         beats(a: __m512, b: __m512) -> __mmask16 {
             _mm512_mask_cmp_ps_mask::<_CMP_NLE_UQ>(_mm512_cmp_ps_mask::<_CMP_ORD_Q>(b, b), a, b)
         }
-        from_bytes(bytes: u128) -> __m512 {
+        widen(bytes: u128) -> __m512 {
             _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(std::mem::transmute::<u128, __m128i>(bytes)))
         }
-        to_bytes(v: __m512) -> u128 {
+        narrow(v: __m512) -> u128 {
             std::mem::transmute::<__m128i, u128>(_mm512_cvtepi32_epi8(_mm512_cvtps_epi32(v)))
         }
         select(mask: __mmask16, yes: __m512, no: __m512) -> __m512 { _mm512_mask_blend_ps(mask, no, yes) }

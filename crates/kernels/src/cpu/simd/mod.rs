@@ -135,9 +135,9 @@ pub(crate) trait Simd: Copy {
     }
 
     /// Each of the lowest `LANES` bytes as a number.
-    fn from_bytes(self, bytes: u128) -> Self::V;
+    fn widen(self, bytes: u128) -> Self::V;
     /// Lanes that hold integers in 0 … 255, as the lowest `LANES` bytes.
-    fn to_bytes(self, v: Self::V) -> u128;
+    fn narrow(self, v: Self::V) -> u128;
     /// Reads `n` bytes, at most `LANES`, as numbers; the other lanes are zero.
     ///
     /// # Safety
@@ -145,7 +145,7 @@ pub(crate) trait Simd: Copy {
     #[inline(always)]
     unsafe fn load_bytes(self, from: *const u8, n: usize) -> Self::V {
         // SAFETY: passed on to the caller.
-        self.from_bytes(unsafe { bytes::read(from, n.min(Self::LANES)) })
+        self.widen(unsafe { bytes::read(from, n.min(Self::LANES)) })
     }
     /// Writes the first `n` lanes, integers in 0 … 255, as bytes.
     ///
@@ -154,7 +154,7 @@ pub(crate) trait Simd: Copy {
     #[inline(always)]
     unsafe fn store_bytes(self, to: *mut u8, n: usize, v: Self::V) {
         // SAFETY: passed on to the caller.
-        unsafe { bytes::write(to, n.min(Self::LANES), self.to_bytes(v)) }
+        unsafe { bytes::write(to, n.min(Self::LANES), self.narrow(v)) }
     }
 
     /// Reads all lanes, or those of a mask made by `head`; the others are zero.

@@ -148,12 +148,12 @@ impl Simd for Portable {
         compare(a, b, |a, b| a > b || a.is_nan() && !b.is_nan())
     }
     #[inline(always)]
-    fn from_bytes(self, bytes: u128) -> V {
+    fn widen(self, bytes: u128) -> V {
         let bytes = bytes.to_le_bytes();
         std::array::from_fn(|i| f32::from(bytes[i]))
     }
     #[inline(always)]
-    fn to_bytes(self, v: V) -> u128 {
+    fn narrow(self, v: V) -> u128 {
         let mut bytes = [0; 16];
         for i in 0..8 {
             bytes[i] = v[i] as u8;
