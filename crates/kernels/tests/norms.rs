@@ -24,10 +24,10 @@ fn batch_buffers(rows: usize, channels: usize, seed: u64) -> Vec<Vec<f64>> {
     let sizes = [len, 2 * channels, channels, channels, channels, channels, 2 * channels, len, len, 2 * channels, len];
     let mut buffers: Vec<Vec<f64>> = sizes.iter().enumerate().map(|(i, n)| values(seed + i as u64, *n)).collect();
     buffers[3].iter_mut().for_each(|v| *v = v.abs());
-    // Each channel has a mean and a width of its own.
+    // Each channel has a mean and a width of its own; not wide, for one row's variance is what its squares leave over.
     for (at, x) in buffers[0].iter_mut().enumerate() {
         let c = (at % channels) as f64;
-        *x = (*x * (1.0 + 0.1 * c) + 0.3 * (c % 7.0)) as f32 as f64;
+        *x = (*x * (1.0 + 0.1 * (c % 11.0)) + 0.3 * (c % 7.0)) as f32 as f64;
     }
     buffers
 }
