@@ -128,10 +128,10 @@ unsafe fn tiles<S: Simd>(s: S, rows: usize, vectors: usize, t: &Tiles) {
 fn opaque(pointer: *const f32) -> *const f32 {
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     {
-        let mut same = pointer;
+        let mut address = pointer.addr();
         // SAFETY: no instruction at all.
-        unsafe { std::arch::asm!("/* {0} */", inout(reg) same, options(pure, nomem, nostack, preserves_flags)) };
-        same
+        unsafe { std::arch::asm!("/* {0} */", inout(reg) address, options(pure, nomem, nostack, preserves_flags)) };
+        pointer.with_addr(address)
     }
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     pointer
