@@ -5,9 +5,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 : "${PYTHON:?is a Python with torch; ./test interop sets it}"
 
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
-cp fixtures/pytorch/make.py "$work" # it writes beside itself
+cp fixtures/pytorch/make*.py "$work" # they write beside themselves
 "$PYTHON" "$work/make.py"
-"$PYTHON" - fixtures/pytorch/dense.json "$work/dense.json" <<'END'
+"$PYTHON" "$work/make_cnn.py"
+"$PYTHON" - fixtures/pytorch "$work" <<'END'
 import json, math, sys
 
 def compare(a, b, at):
@@ -24,7 +25,8 @@ def compare(a, b, at):
     assert a == b, f"{at}: {a} and {b}"
     return 0.0
 
-committed, made = (json.load(open(path)) for path in sys.argv[1:])
-worst = compare(committed, made, "dense")
-print(f"made with PyTorch {made['torch']}, committed with {committed['torch']}: at most {worst:.1e} apart")
+for name in ("dense", "cnn"):
+    committed, made = (json.load(open(f"{folder}/{name}.json")) for folder in sys.argv[1:])
+    worst = compare(committed, made, name)
+    print(f"{name}: made with PyTorch {made['torch']}, committed with {committed['torch']}: at most {worst:.1e} apart")
 END

@@ -5,6 +5,7 @@
 mod accuracy;
 mod bad_files;
 mod bad_input;
+mod convolutions;
 mod damaged;
 mod first_use;
 mod interrupted;
