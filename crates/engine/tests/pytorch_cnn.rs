@@ -85,7 +85,12 @@ struct Found {
     after: Option<Snapshot>,
 }
 
-fn one_rank<D: Device>(fixture: &Value, graph: &Graph, data: &Table, mut rank: Rank<D, paceline_comm::Threads>) -> Found {
+fn one_rank<D: Device>(
+    fixture: &Value,
+    graph: &Graph,
+    data: &Table,
+    mut rank: Rank<D, paceline_comm::Threads>,
+) -> Found {
     let (me, schedule, count) = (rank.number(), rank.schedule.clone(), flat(&fixture["labels"]).len());
     for bucket in &schedule.buckets {
         let member = bucket.group.iter().position(|&r| r == me).unwrap();
@@ -125,8 +130,8 @@ fn check<D: Device>(ranks: usize, tolerance: f64, device: impl Fn() -> D + Sync)
     let data = Table::new(shape, inputs, labels, graph.classes).unwrap();
     let plan = Plan::data_parallel(ranks);
     let schedule = Arc::new(lower(&graph, &plan, &batches, Rule::Sgd, device().fusions()).unwrap());
+    let one = |comm| one_rank(&fixture, &graph, &data, Rank::new(device(), comm, schedule.clone()).unwrap());
     let found: Vec<Found> = std::thread::scope(|scope| {
-        let one = |comm| one_rank(&fixture, &graph, &data, Rank::new(device(), comm, schedule.clone()).unwrap());
         let one = &one;
         let handles: Vec<_> = paceline_comm::threads(ranks).into_iter().map(|c| scope.spawn(move || one(c))).collect();
         handles.into_iter().map(|h| h.join().unwrap()).collect()
