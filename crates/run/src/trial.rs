@@ -7,6 +7,7 @@ use crate::config::{CacheName, Config};
 use crate::input::{self, RunData};
 use crate::resolve::Layout;
 use paceline_base::kernel::{Fusion, StepArgs};
+use paceline_base::units::GlobalBatch;
 use paceline_base::{Error, Result};
 use paceline_comm::threads;
 use paceline_data::{Labelled, Order, Preview, Samples};
@@ -27,7 +28,9 @@ const BUDGET: f64 = 0.012;
 const ENOUGH: f64 = 3.0;
 /// A step that is longer than this needs no second one to warm up; one expected to be as long as `LONG` not even a first.
 const SHORT: f64 = 0.1;
-const LONG: f64 = 1.0;
+const LONG: f64 = 4.0;
+/// Seconds of one core beyond which a smaller batch is tried in place of the run's: a large network must not be tried for minutes.
+const LONGEST: f64 = 2.0;
 /// Floating-point operations a second of a core, roughly and rather high: only tells steps of milliseconds from those of seconds.
 const CORE_FLOPS: f64 = 60e9;
 /// A candidate with more ranks or threads must be this much faster.
@@ -81,13 +84,16 @@ pub fn fastest(
     let (begin, mut last) = (Instant::now(), 0.0);
     // Of one core: forward, and twice as much backward.
     let mut expected = 3.0 * paceline_graph::summary::flops_per_sample(graph) / CORE_FLOPS;
+    let limit = (LONGEST / expected) as usize; // the same for all: what is compared is the same work
     let mut steps = u64::MAX;
     while rounds[0].len() < ROUNDS && (rounds[0].is_empty() || begin.elapsed().as_secs_f64() + last < ENOUGH) {
         let before = begin.elapsed().as_secs_f64();
         for (layout, rounds) in candidates.iter().zip(&mut rounds) {
-            let core_seconds = expected * layout.batch.samples() as f64;
+            let batch = shortened(layout, limit)?;
+            let core_seconds = expected * batch.samples() as f64;
             let long = core_seconds / (layout.plan.ranks * layout.threads) as f64 > LONG;
-            let run = seconds_per_sample(config, graph, tried.samples(), tuning, layout, long)?;
+            let shorter = Layout { batch, ..layout.clone() };
+            let run = seconds_per_sample(config, graph, tried.samples(), tuning, &shorter, long)?;
             tracing::debug!("trial of {}: {:.3} µs a sample", short(layout), run.seconds * 1e6);
             rounds.push(run.seconds);
             steps = steps.min(run.steps);
@@ -119,10 +125,20 @@ pub fn fastest(
         tried.words(),
         match tries {
             ROUNDS => String::new(),
-            _ => format!("; steps are long: {tries} round(s) instead of {ROUNDS}, of {steps} step(s) or more"),
+            _ => {
+                let batch = shortened(&candidates[chosen], limit)?;
+                let fewer = batch != candidates[chosen].batch;
+                let fewer = if fewer { format!(" with {batch} samples") } else { String::new() };
+                format!("; steps are long: {tries} round(s) instead of {ROUNDS}, of {steps} step(s) or more{fewer}")
+            }
         }
     ));
     Ok(candidates.swap_remove(chosen))
+}
+
+/// The batch that a layout is tried with: its own, or `limit` samples if it has more, but one for each rank.
+fn shortened(layout: &Layout, limit: usize) -> Result<GlobalBatch> {
+    GlobalBatch::new(layout.batch.samples().min(limit.max(layout.plan.ranks)))
 }
 
 fn median(values: &mut [f64]) -> f64 {
