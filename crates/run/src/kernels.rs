@@ -12,7 +12,7 @@ use paceline_kernels::tuning::ConvChoice;
 use paceline_plan::{PhaseKind, Schedule, TaskKind};
 use paceline_record::{atomic, machine};
 use serde::{Deserialize, Serialize};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 /// The cache's file in the cache folder.
@@ -153,7 +153,7 @@ impl Known {
         }
     }
 
-    fn write(&self, path: &PathBuf) -> Result<()> {
+    fn write(&self, path: &Path) -> Result<()> {
         let text = toml::to_string(self).map_err(|e| paceline_base::Error::internal(e.to_string()))?;
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder)

@@ -5,7 +5,7 @@
 //! of pixels, overlapping in memory, with weights. The data gradient is the same for each phase of the stride: pixels of one
 //! phase read a fixed set of taps, without gaps.
 
-use super::source::{Image, Rectangle, Source};
+use super::source::{Content, Image, Rectangle, Source};
 use super::tile::{Product, Start, most_vectors, product};
 use super::winograd::{Sink, maximum, passed};
 use crate::cpu::dense::Pieces;
@@ -55,10 +55,18 @@ pub(super) struct Geometry {
     pub phases: Vec<Phase>,
     /// Elements of all packed weights.
     pub packed: usize,
-    /// Elements of the largest strip for `rows` output rows at once.
+    /// Output rows of a strip, and elements of the largest.
     pub rows: usize,
     pub strip: usize,
+    /// Samples of a strip: several if images are small, so that packed weights are read for many pixels at a time.
+    pub together: usize,
 }
+
+/// Most samples of a strip.
+const MOST_TOGETHER: usize = 16;
+
+/// Elements that the strips of several samples should have at most.
+const GROUP: usize = 160 << 10;
 
 /// Elements that a strip should have at most.
 const STRIP: usize = 48 << 10;
@@ -151,7 +159,7 @@ impl Geometry {
         whole: usize,
         beside: usize,
     ) -> Self {
-        let mut all = Self { channels, outputs, groups, phases, packed: 0, rows: whole, strip: 0 };
+        let mut all = Self { channels, outputs, groups, phases, packed: 0, rows: whole, strip: 0, together: 1 };
         let wide = (outputs / groups).next_multiple_of(lanes);
         for phase in &mut all.phases {
             let along = |t: &Tap| (t.at.0 * phase.width + t.at.1) * channels;
@@ -176,9 +184,35 @@ impl Geometry {
         all
     }
 
-    /// Strips of a phase.
-    pub(super) fn strips(&self, phase: usize) -> usize {
-        self.phases[phase].count.0.div_ceil(self.rows)
+    /// Takes several of so many samples together, if whole images are small enough.
+    pub(super) fn group(mut self, samples: usize) -> Self {
+        if self.phases.iter().all(|p| p.count.0 <= self.rows) {
+            let beside = self.phases.iter().map(|p| p.count.0 * p.count.1).max().unwrap_or(0) * self.outputs;
+            self.together = (GROUP / (self.strip + beside)).clamp(1, MOST_TOGETHER.min(samples.max(1)));
+        }
+        self
+    }
+
+    /// Strips of a phase over all samples.
+    pub(super) fn strips(&self, phase: usize, samples: usize) -> usize {
+        if self.together > 1 {
+            samples.div_ceil(self.together)
+        } else {
+            samples * self.phases[phase].count.0.div_ceil(self.rows)
+        }
+    }
+
+    /// The samples of a strip, its first output row, and how many.
+    #[inline(always)]
+    fn place(&self, phase: usize, strip: usize, samples: usize) -> (std::ops::Range<usize>, usize, usize) {
+        let count = self.phases[phase].count.0;
+        if self.together > 1 {
+            let first = strip * self.together;
+            return (first..(first + self.together).min(samples), 0, count);
+        }
+        let per_sample = count.div_ceil(self.rows);
+        let (sample, first) = (strip / per_sample, strip % per_sample * self.rows);
+        (sample..sample + 1, first, (count - first).min(self.rows))
     }
 
     /// Elements of weights by thread while a weight gradient is summed.
@@ -189,7 +223,7 @@ impl Geometry {
 
     /// Elements of a strip of the gradient, with whole vectors behind it.
     pub(super) fn gradient_strip(&self) -> usize {
-        self.rows * self.phases[0].count.1 * self.outputs + SLACK
+        self.together * self.rows.min(self.phases[0].count.0) * self.phases[0].count.1 * self.outputs + SLACK
     }
 }
 
@@ -229,27 +263,36 @@ impl Body for Pack<'_> {
             let mut to = self.to.wrapping_add(phase.weights);
             for group in 0..g.groups {
                 for (panel, wide) in Pieces::new(0, vectors, most_vectors(S::LANES)) {
-                    for tap in &phase.taps {
-                        for term in 0..terms {
-                            for lane in 0..wide * S::LANES {
-                                let o = panel * S::LANES + lane;
-                                // SAFETY: existing weights; `to` has room for all of them in whole vectors.
-                                unsafe {
-                                    *to = match (o < outputs, self.turned) {
-                                        (false, _) => 0.0,
-                                        (true, false) => *self.w.add(self.weight.at(group * outputs + o, term, tap)),
-                                        (true, true) => *self.w.add(self.weight.at(group * terms + term, o, tap)),
-                                    };
-                                    to = to.add(1);
+                    let wide = wide * S::LANES;
+                    // A few terms at a time: their weights for all taps lie side by side, and stay in the first-level cache.
+                    for (first, count) in Pieces::new(0, terms, TERMS) {
+                        for (t, tap) in phase.taps.iter().enumerate() {
+                            for term in first..first + count {
+                                for lane in 0..wide {
+                                    let o = panel * S::LANES + lane;
+                                    // SAFETY: existing weights; `to` has room for all of them in whole vectors.
+                                    unsafe {
+                                        *to.add((t * terms + term) * wide + lane) = match (o < outputs, self.turned) {
+                                            (false, _) => 0.0,
+                                            (true, false) => {
+                                                *self.w.add(self.weight.at(group * outputs + o, term, tap))
+                                            }
+                                            (true, true) => *self.w.add(self.weight.at(group * terms + term, o, tap)),
+                                        };
+                                    }
                                 }
                             }
                         }
                     }
+                    to = to.wrapping_add(phase.taps.len() * terms * wide);
                 }
             }
         }
     }
 }
+
+/// Terms whose weights are packed together.
+const TERMS: usize = 16;
 
 /// Some strips of one phase.
 #[derive(Clone, Copy)]
@@ -258,12 +301,13 @@ pub(super) struct Strips<'a> {
     pub phase: usize,
     pub source: Source,
     pub packed: *const f32,
+    pub samples: usize,
     /// Size of the whole output image.
     pub output: Image,
     pub sink: Sink,
     /// Strips to do, counted over all samples.
     pub strips: (usize, usize),
-    /// Room for a strip and, with a pool, for the rows of a window.
+    /// Room for the strips of all samples that are taken together and, with a pool, for the rows of a window.
     pub scratch: *mut f32,
 }
 
@@ -273,41 +317,124 @@ impl Body for Strips<'_> {
     unsafe fn run<S: Simd>(self, s: S) {
         let g = self.geometry;
         let phase = &g.phases[self.phase];
-        let per_sample = g.strips(self.phase);
         for strip in self.strips.0..self.strips.1 {
-            let (sample, first) = (strip / per_sample, strip % per_sample * g.rows);
-            let rows = (phase.count.0 - first).min(g.rows);
+            let (samples, first, rows) = g.place(self.phase, strip, self.samples);
+            let mut cuts = [std::ptr::null(); MOST_TOGETHER];
             // SAFETY: the strip lies within this phase's rows, and scratch has room for it.
             unsafe {
-                let cut = phase.cut(s, &self.source, sample, first, rows, g.channels, self.scratch);
-                let from = |row: usize| cut.wrapping_add(row * phase.stride.0 * phase.width * g.channels);
-                if let Some((pool, codes)) = &self.sink.pool {
-                    // Windows are a few rows high: these stay in the first-level cache until their maxima are taken.
-                    let own = self.scratch.wrapping_add(g.strip);
-                    let maxima = Maxima { pool, rows: own, y: self.sink.y, codes: *codes, relu: self.sink.relu };
-                    for row in (0..rows).step_by(pool.stride[0]) {
-                        let y = (first + row) / pool.stride[0];
-                        if y >= pool.out_height {
-                            break;
-                        }
-                        for i in 0..pool.window[0] {
-                            self.row(s, phase, from(row + i), own.add(i * phase.count.1 * g.outputs), g.outputs);
-                        }
-                        s.apart(maxima.row(sample, y));
-                    }
+                for (k, sample) in samples.clone().enumerate() {
+                    let to = self.scratch.add(k * g.strip);
+                    cuts[k] = phase.cut(s, &self.source, sample, first, rows, g.channels, to);
+                }
+                if self.sink.pool.is_some() {
+                    self.pooled(s, phase, cuts[0], samples.start, first, rows);
                 } else {
-                    for row in 0..rows {
-                        let y = phase.first.0 + (first + row) * phase.step.0;
-                        let at = ((sample * self.output.height + y) * self.output.width + phase.first.1) * g.outputs;
-                        self.row(s, phase, from(row), self.sink.y.wrapping_add(at), phase.step.1 * g.outputs);
-                    }
+                    self.plain(s, phase, &cuts, samples, first, rows);
                 }
             }
         }
     }
 }
 
+impl Strips<'_> {
+    /// A strip whose windows' maxima are kept. Windows are a few rows high: these stay in the first-level cache until then.
+    ///
+    /// # Safety
+    /// As for `run`.
+    #[inline(always)]
+    unsafe fn pooled<S: Simd>(&self, s: S, phase: &Phase, cut: *const f32, sample: usize, first: usize, rows: usize) {
+        let Some((pool, codes)) = &self.sink.pool else { return };
+        let g = self.geometry;
+        let own = self.scratch.wrapping_add(g.strip);
+        let maxima = Maxima { pool, rows: own, y: self.sink.y, codes: *codes, relu: self.sink.relu };
+        for row in (0..rows).step_by(pool.stride[0]) {
+            let y = (first + row) / pool.stride[0];
+            if y >= pool.out_height {
+                break;
+            }
+            // SAFETY: the caller's promise.
+            unsafe {
+                for i in 0..pool.window[0] {
+                    let to = own.add(i * phase.count.1 * g.outputs);
+                    for panel in self.panels::<S>() {
+                        self.row(s, phase, panel, phase.row(cut, row + i, g.channels), to, g.outputs);
+                    }
+                }
+                s.apart(maxima.row(sample, y));
+            }
+        }
+    }
+
+    /// Strips that go to memory as they are: a panel of weights at a time, for all of their rows.
+    ///
+    /// # Safety
+    /// As for `run`.
+    #[inline(always)]
+    unsafe fn plain<S: Simd>(
+        &self,
+        s: S,
+        phase: &Phase,
+        cuts: &[*const f32; MOST_TOGETHER],
+        samples: std::ops::Range<usize>,
+        first: usize,
+        rows: usize,
+    ) {
+        let g = self.geometry;
+        let pixel = phase.step.1 * g.outputs;
+        let to = |sample: usize, row: usize| {
+            let y = phase.first.0 + (first + row) * phase.step.0;
+            ((sample * self.output.height + y) * self.output.width + phase.first.1) * g.outputs
+        };
+        // SAFETY: the caller's promise.
+        unsafe {
+            for panel in self.panels::<S>() {
+                for (k, sample) in samples.clone().enumerate() {
+                    for row in 0..rows {
+                        let from = phase.row(cuts[k], row, g.channels);
+                        self.row(s, phase, panel, from, self.sink.y.add(to(sample, row)), pixel);
+                    }
+                }
+            }
+            if !self.sink.saved.is_null() {
+                for sample in samples {
+                    for row in 0..rows {
+                        self.through(s, phase.count.1, pixel, to(sample, row));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The panels of weights: group, first vector and vectors.
+    #[inline(always)]
+    fn panels<S: Simd>(&self) -> impl Iterator<Item = (usize, usize, usize)> {
+        let vectors = (self.geometry.outputs / self.geometry.groups).div_ceil(S::LANES);
+        (0..self.geometry.groups).flat_map(move |group| {
+            Pieces::new(0, vectors, most_vectors(S::LANES)).map(move |(first, wide)| (group, first, wide))
+        })
+    }
+}
+
 impl Phase {
+    /// Where an output row's strip begins within a strip.
+    #[inline(always)]
+    fn row(&self, strip: *const f32, row: usize, channels: usize) -> *const f32 {
+        strip.wrapping_add(row * self.stride.0 * self.width * channels)
+    }
+
+    /// The rectangle that `rows` output rows from `first` on read.
+    #[inline(always)]
+    fn rectangle(&self, sample: usize, first: usize, rows: usize, channels: usize) -> Rectangle {
+        Rectangle {
+            sample,
+            top: self.origin.0 + (first * self.stride.0) as isize,
+            left: self.origin.1,
+            rows: (rows - 1) * self.stride.0 + self.reach,
+            columns: self.width,
+            channels: (0, channels),
+        }
+    }
+
     /// The strip that `rows` output rows from `first` on read: always `width` columns apart, with zeros outside the image.
     ///
     /// # Safety
@@ -324,14 +451,7 @@ impl Phase {
         channels: usize,
         to: *mut f32,
     ) -> *const f32 {
-        let rectangle = Rectangle {
-            sample,
-            top: self.origin.0 + (first * self.stride.0) as isize,
-            left: self.origin.1,
-            rows: (rows - 1) * self.stride.0 + self.reach,
-            columns: self.width,
-            channels: (0, channels),
-        };
+        let rectangle = self.rectangle(sample, first, rows, channels);
         // SAFETY: the caller's promise.
         let cut = unsafe { source.cut(s, &rectangle, to) };
         if cut.row == self.width * channels {
@@ -348,53 +468,62 @@ impl Phase {
 }
 
 impl Strips<'_> {
-    /// One output row of this phase.
+    /// One panel of one output row of this phase.
     ///
     /// # Safety
     /// As for `run`.
     #[inline(always)]
-    unsafe fn row<S: Simd>(&self, s: S, phase: &Phase, from: *const f32, to: *mut f32, pixel: usize) {
+    unsafe fn row<S: Simd>(
+        &self,
+        s: S,
+        phase: &Phase,
+        (group, first, wide): (usize, usize, usize),
+        from: *const f32,
+        to: *mut f32,
+        pixel: usize,
+    ) {
         let g = self.geometry;
         let outputs = g.outputs / g.groups;
-        let vectors = outputs.div_ceil(S::LANES);
-        let group_len = phase.offsets.len() * phase.run * vectors * S::LANES;
-        for group in 0..g.groups {
-            for (panel, wide) in Pieces::new(0, vectors, most_vectors(S::LANES)) {
-                let column = group * outputs + panel * S::LANES;
-                let columns = (outputs - panel * S::LANES).min(wide * S::LANES);
-                let packed = phase.weights + group * group_len + panel * S::LANES * phase.offsets.len() * phase.run;
-                let bias = self.sink.bias;
-                let p = Product {
-                    a: from.wrapping_add(group * g.channels / g.groups),
-                    a_row: phase.stride.1 * g.channels,
-                    a_term: 1,
-                    offsets: phase.offsets.as_ptr(),
-                    runs: phase.offsets.len(),
-                    terms: phase.run,
-                    b: self.packed.wrapping_add(packed),
-                    b_run: phase.run * wide * S::LANES,
-                    b_term: wide * S::LANES,
-                    c: to.wrapping_add(column),
-                    c_row: pixel,
-                    start: if bias.is_null() { Start::Zero } else { Start::Bias(bias.wrapping_add(column)) },
-                    relu: self.sink.relu && self.sink.pool.is_none(),
-                };
-                // SAFETY: the caller's promise: the strip holds all that these pixels read.
-                unsafe { product(s, phase.count.1, columns, &p) };
-            }
-        }
-        if !self.sink.saved.is_null() {
-            let at = (to as usize - self.sink.y as usize) / 4;
-            for x in 0..phase.count.1 {
-                for o in (0..g.outputs).step_by(S::LANES) {
-                    let mask = s.head(g.outputs - o);
-                    // SAFETY: `saved` has the output's shape.
-                    unsafe {
-                        let saved = s.load_head(self.sink.saved.add(at + x * pixel + o), mask);
-                        let dx = to.add(x * pixel + o);
-                        let value = s.load_head(dx, mask);
-                        s.store_head(dx, mask, s.select(s.le(saved, s.zero()), s.zero(), value));
-                    }
+        let terms = phase.offsets.len() * phase.run;
+        let column = group * outputs + first * S::LANES;
+        let columns = (outputs - first * S::LANES).min(wide * S::LANES);
+        let packed = phase.weights + (group * outputs.next_multiple_of(S::LANES) + first * S::LANES) * terms;
+        let bias = self.sink.bias;
+        let p = Product {
+            a: from.wrapping_add(group * g.channels / g.groups),
+            a_row: phase.stride.1 * g.channels,
+            a_term: 1,
+            offsets: phase.offsets.as_ptr(),
+            runs: phase.offsets.len(),
+            terms: phase.run,
+            b: self.packed.wrapping_add(packed),
+            b_run: phase.run * wide * S::LANES,
+            b_term: wide * S::LANES,
+            c: to.wrapping_add(column),
+            c_row: pixel,
+            start: if bias.is_null() { Start::Zero } else { Start::Bias(bias.wrapping_add(column)) },
+            relu: self.sink.relu && self.sink.pool.is_none(),
+        };
+        // SAFETY: the caller's promise: the strip holds all that these pixels read.
+        unsafe { product(s, phase.count.1, columns, &p) };
+    }
+
+    /// Multiplies a finished row by the derivative of the activation before.
+    ///
+    /// # Safety
+    /// As for `run`.
+    #[inline(always)]
+    unsafe fn through<S: Simd>(&self, s: S, pixels: usize, pixel: usize, at: usize) {
+        let outputs = self.geometry.outputs;
+        for x in 0..pixels {
+            for o in (0..outputs).step_by(S::LANES) {
+                let mask = s.head(outputs - o);
+                // SAFETY: `saved` has the output's shape.
+                unsafe {
+                    let saved = s.load_head(self.sink.saved.add(at + x * pixel + o), mask);
+                    let dx = self.sink.y.add(at + x * pixel + o);
+                    let value = s.load_head(dx, mask);
+                    s.store_head(dx, mask, s.select(s.le(saved, s.zero()), s.zero(), value));
                 }
             }
         }
@@ -471,6 +600,7 @@ pub(super) struct Weights<'a> {
     pub geometry: &'a Geometry,
     /// From one output row's strip to the next, for every row of a strip.
     pub rows: &'a [usize],
+    pub samples: usize,
     pub x: Source,
     pub dy: Source,
     /// [`Geometry::gradient_len`] elements.
@@ -478,7 +608,7 @@ pub(super) struct Weights<'a> {
     /// As many whole vectors as outputs need.
     pub db: *mut f32,
     pub strips: (usize, usize),
-    /// Room for a strip of the image and one of the gradient.
+    /// Room for the strips of all samples that are taken together, of the images and of the gradient.
     pub scratch: *mut f32,
 }
 
@@ -488,7 +618,6 @@ impl Body for Weights<'_> {
     unsafe fn run<S: Simd>(self, s: S) {
         let g = self.geometry;
         let phase = &g.phases[0];
-        let per_sample = g.strips(0);
         let outputs = g.outputs / g.groups;
         let wide = outputs.next_multiple_of(S::LANES);
         let all = g.outputs.next_multiple_of(S::LANES);
@@ -497,10 +626,9 @@ impl Body for Weights<'_> {
             std::ptr::write_bytes(self.dw, 0, g.gradient_len(S::LANES));
             std::ptr::write_bytes(self.db, 0, all);
             for strip in self.strips.0..self.strips.1 {
-                let (sample, first) = (strip / per_sample, strip % per_sample * g.rows);
-                let rows = (phase.count.0 - first).min(g.rows);
-                let x = phase.cut(s, &self.x, sample, first, rows, g.channels, self.scratch);
-                let rectangle = Rectangle {
+                let (samples, first, rows) = g.place(0, strip, self.samples);
+                let own = self.scratch.wrapping_add(g.together * g.strip.next_multiple_of(16));
+                let gradient = |sample: usize| Rectangle {
                     sample,
                     top: first as isize,
                     left: 0,
@@ -508,14 +636,28 @@ impl Body for Weights<'_> {
                     columns: phase.count.1,
                     channels: (0, g.outputs),
                 };
-                let own = self.scratch.wrapping_add(g.strip.next_multiple_of(16));
-                let dy = if outputs == wide {
-                    self.dy.cut(s, &rectangle, own).at
-                } else {
-                    // Vectors reach beyond the last channel: from memory of our own they may.
-                    self.dy.copy(s, &rectangle, 0..rows, 0..phase.count.1, own);
-                    own.cast_const()
-                };
+                let in_place = matches!(self.dy.content, Content::Plain(_)) && outputs == wide;
+                let mut x = self.scratch.cast_const();
+                for (k, sample) in samples.clone().enumerate() {
+                    if g.together > 1 {
+                        // Rows of several samples are counted through, so that all of them lie in scratch.
+                        let to = self.scratch.add(k * g.strip);
+                        let cut = phase.cut(s, &self.x, sample, first, rows, g.channels, to);
+                        if cut != to.cast_const() {
+                            std::ptr::copy_nonoverlapping(cut, to, g.strip - SLACK);
+                        }
+                    } else {
+                        x = phase.cut(s, &self.x, sample, first, rows, g.channels, self.scratch);
+                    }
+                    if !in_place {
+                        // Spread, or in memory of our own, because vectors reach beyond the last channel.
+                        let to = own.add(k * rows * phase.count.1 * g.outputs);
+                        self.dy.copy(s, &gradient(sample), 0..rows, 0..phase.count.1, to);
+                    }
+                }
+                // In place, whole images follow one another.
+                let dy = if in_place { self.dy.cut(s, &gradient(samples.start), own).at } else { own.cast_const() };
+                let rows = samples.len() * rows;
                 for o in (0..g.outputs).step_by(S::LANES) {
                     let mask = s.head(g.outputs - o);
                     let mut sum = s.load(self.db.add(o));
@@ -572,17 +714,22 @@ impl Body for Gather<'_> {
         let (terms, outputs) = (g.channels / g.groups, g.outputs / g.groups);
         let wide = outputs.next_multiple_of(S::LANES);
         for group in 0..g.groups {
-            for (t, tap) in phase.taps.iter().enumerate() {
-                for term in 0..terms {
-                    let from = self.from.wrapping_add(((group * phase.taps.len() + t) * terms + term) * wide);
-                    for o in 0..outputs {
-                        // SAFETY: existing weights.
-                        unsafe {
-                            let mut sum = *from.add(o);
-                            for part in 1..self.parts {
-                                sum += *from.add(part * self.stride + o);
+            // A few terms and outputs at a time, so that what is written lies in the first-level cache until it is whole.
+            for (first, count) in Pieces::new(0, terms, TERMS) {
+                for (column, columns) in Pieces::new(0, outputs, 4 * TERMS) {
+                    for (t, tap) in phase.taps.iter().enumerate() {
+                        for term in first..first + count {
+                            let from = self.from.wrapping_add(((group * phase.taps.len() + t) * terms + term) * wide);
+                            for o in column..column + columns {
+                                // SAFETY: existing weights.
+                                unsafe {
+                                    let mut sum = *from.add(o);
+                                    for part in 1..self.parts {
+                                        sum += *from.add(part * self.stride + o);
+                                    }
+                                    *self.dw.add(self.weight.at(group * outputs + o, term, tap)) = sum;
+                                }
                             }
-                            *self.dw.add(self.weight.at(group * outputs + o, term, tap)) = sum;
                         }
                     }
                 }
@@ -594,5 +741,7 @@ impl Body for Gather<'_> {
 /// Where each output row's strip begins within a strip.
 pub(super) fn row_offsets(geometry: &Geometry) -> Vec<usize> {
     let phase = &geometry.phases[0];
-    (0..geometry.rows).map(|row| row * phase.stride.0 * phase.width * geometry.channels).collect()
+    let rows = if geometry.together > 1 { phase.count.0 } else { geometry.rows };
+    let row = phase.stride.0 * phase.width * geometry.channels;
+    (0..geometry.together).flat_map(|k| (0..rows).map(move |r| k * geometry.strip + r * row)).collect()
 }

@@ -152,14 +152,14 @@ fn align(len: usize) -> usize {
 impl Plan {
     fn new(case: &ConvCase, algorithm: Algorithm, lanes: usize, threads: usize) -> Self {
         match algorithm {
-            Algorithm::Direct => Self::direct(case, lanes),
+            Algorithm::Direct => Self::direct(case, lanes, threads),
             Algorithm::Winograd2 => Self::winograd::<Tile2Kernel3>(case, algorithm, lanes, threads),
             Algorithm::Winograd4 => Self::winograd::<Tile4Kernel3>(case, algorithm, lanes, threads),
             Algorithm::Winograd5 => Self::winograd::<Tile2Kernel5>(case, algorithm, lanes, threads),
         }
     }
 
-    fn direct(case: &ConvCase, lanes: usize) -> Self {
+    fn direct(case: &ConvCase, lanes: usize, threads: usize) -> Self {
         let d = &case.dims;
         let mut plan = Self {
             algorithm: Algorithm::Direct,
@@ -172,24 +172,27 @@ impl Plan {
         };
         match case.pass {
             Pass::Forward => {
-                let g = Geometry::forward(d, lanes, case.pool.as_ref());
+                let mut g = Geometry::forward(d, lanes, case.pool.as_ref());
+                if case.pool.is_none() {
+                    g = g.group(d.samples.div_ceil(threads));
+                }
                 plan.shared = align(g.packed);
                 let rows = case.pool.map_or(0, |p| p.window[0] * d.out_width * d.out_channels);
-                plan.own = align(g.strip + rows);
+                plan.own = align(g.together * g.strip + rows);
                 plan.geometry = Some(g);
             }
             Pass::Data => {
-                let g = Geometry::backward(d, lanes);
+                let g = Geometry::backward(d, lanes).group(d.samples.div_ceil(threads));
                 plan.shared = align(g.packed);
-                plan.own = align(g.strip);
+                plan.own = align(g.together * g.strip);
                 plan.geometry = Some(g);
             }
             Pass::Weights => {
-                let g = Geometry::weights(d, lanes);
+                let g = Geometry::weights(d, lanes).group(d.samples.div_ceil(threads));
                 plan.rows = direct::row_offsets(&g);
                 plan.own = align(g.gradient_len(lanes))
                     + align(d.out_channels.next_multiple_of(lanes))
-                    + align(g.strip)
+                    + align(g.together * g.strip.next_multiple_of(16))
                     + align(g.gradient_strip());
                 plan.geometry = Some(g);
             }
@@ -209,8 +212,10 @@ impl Plan {
         };
         let tiles = d.samples * height.div_ceil(C::TILE) * width.div_ceil(C::TILE);
         let wide = terms.next_multiple_of(lanes) + outputs.next_multiple_of(lanes);
-        let block = (BLOCK / (C::PATCH * C::PATCH * wide)).clamp(24, 512).min(tiles.div_ceil(threads).max(1));
         let weights = winograd::weights_len::<C>(terms, outputs, lanes);
+        // Weights that do not fit the cache are fetched once per block: the larger they are, the larger a block is worth.
+        let elements = (weights / 3).clamp(BLOCK, 1 << 20);
+        let block = (elements / (C::PATCH * C::PATCH * wide)).clamp(24, 512).min(tiles.div_ceil(threads).max(1));
         let block_len = align(winograd::block_len::<C>(block, terms, outputs, lanes));
         let by_outputs = case.pass == Pass::Weights && threads > 1 && weights > SUMMED_APART;
         let (shared, own) = match case.pass {

@@ -158,12 +158,13 @@ impl Cpu {
         unsafe { isa.run(direct::Pack { geometry, w, weight: weight(&case.dims), turned, to: scratch.get() }) };
         let own = plan.own;
         for phase in 0..geometry.phases.len() {
-            let strips = shape.samples * geometry.strips(phase);
+            let strips = geometry.strips(phase, shape.samples);
             let whole = Shared(direct::Strips {
                 geometry,
                 phase,
                 source,
                 packed: scratch.get(),
+                samples: shape.samples,
                 output: shape.output,
                 sink,
                 strips: (0, 0),
@@ -269,7 +270,7 @@ impl Cpu {
         let (isa, scratch) = (self.isa, Shared(self.conv_scratch()));
         let wide = align(d.out_channels.next_multiple_of(isa.lanes()));
         let sums = align(geometry.gradient_len(isa.lanes()));
-        let strips = d.samples * geometry.strips(0);
+        let strips = geometry.strips(0, d.samples);
         let sources = Shared((x, dy));
         let parts = self.parts(self.conv_worth(d), strips);
         self.divide(parts > 1, strips, |thread, first, end| {
@@ -277,6 +278,7 @@ impl Cpu {
             let part = direct::Weights {
                 geometry,
                 rows: &plan.rows,
+                samples: d.samples,
                 x: sources.get().0,
                 dy: sources.get().1,
                 dw: own,
