@@ -277,3 +277,34 @@ fn host_values_are_converted_and_lent() {
         assert_eq!(out, [1.5, 2.5, 2.5], "{which:?}");
     }
 }
+
+#[test]
+fn products_with_more_weights_than_a_cache_holds() {
+    // Weights pass by as they lie in memory, in another order of loops than small ones.
+    let d = DenseDims { rows: 13, outputs: 1029, inputs: 1041 };
+    let DenseDims { rows, outputs, inputs } = d;
+    let (x, w, dy) = (values(1, rows * inputs), values(2, outputs * inputs), values(3, rows * outputs));
+    let saved = values(4, rows * inputs);
+    let junk = |len: usize| vec![5.0; len];
+    let (f, rule) = (Activation::Relu, Rule::Momentum { momentum: 0.9 });
+    let data = Kernel::DenseBackwardData { dims: d, through: Some(f) };
+    let data_args = [dy.clone(), w.clone(), junk(rows * inputs), saved];
+    let update = Kernel::DenseBackwardUpdate { dims: d, bias: false, rule, l2: 0.01 };
+    let update_args = [dy.clone(), x.clone(), w.clone(), values(5, outputs * inputs)];
+    let weights = Kernel::DenseBackwardWeights { dims: d, bias: false };
+    let weights_args = [dy, x, junk(outputs * inputs)];
+    let expected = [
+        run(Which::Reference, data.clone(), &data_args, &STEP),
+        run(Which::Reference, update.clone(), &update_args, &STEP),
+        run(Which::Reference, weights.clone(), &weights_args, &STEP),
+    ];
+    for which in Which::cpus() {
+        let got = run(which, data.clone(), &data_args, &STEP);
+        close(&format!("dx of {which:?}"), &got[2], &expected[0][2], which.tolerance(outputs));
+        let got = run(which, update.clone(), &update_args, &STEP);
+        close(&format!("w of {which:?}"), &got[2], &expected[1][2], which.tolerance(rows));
+        close(&format!("velocity of {which:?}"), &got[3], &expected[1][3], which.tolerance(rows));
+        let got = run(which, weights.clone(), &weights_args, &STEP);
+        close(&format!("dw of {which:?}"), &got[2], &expected[2][2], which.tolerance(rows));
+    }
+}

@@ -33,6 +33,12 @@ impl<T: Copy> Shared<T> {
 /// Results are divided between threads at multiples of this many elements: a cache line.
 const LINE: usize = 16;
 
+/// Parameters that no cache holds.
+const LARGE: usize = 1 << 20;
+
+/// Rows of parameters that are worked on at a time when all of them stream from memory.
+const FEW_ROWS: usize = 24;
+
 /// Most chunks that the rows of a loss are divided into.
 const CHUNKS: usize = 256;
 
@@ -161,7 +167,8 @@ impl Cpu {
     fn product(&mut self, dims: DenseDims, whole: Product) {
         let isa = self.isa;
         let (rows, columns) = (whole.rows.1, whole.columns.1);
-        let by_rows = rows >= 12 * self.pool.threads();
+        // What streams would stream through every thread if these had all columns.
+        let by_rows = rows >= 12 * self.pool.threads() && !whole.streams;
         let units = if by_rows { rows } else { columns.div_ceil(LINE) };
         let (scratch, size) = (Shared(self.scratch.as_ptr()), self.tuning.blocks.scratch());
         let whole = Shared(whole);
@@ -192,6 +199,8 @@ impl Cpu {
             rows: (0, rows),
             columns: (0, inputs),
             backwards: false,
+            // Many weights for few samples.
+            streams: rows <= 4 * FEW_ROWS && outputs * inputs > LARGE,
             blocks: self.tuning.blocks,
             scratch: null_mut(),
         };
@@ -200,6 +209,13 @@ impl Cpu {
 
     fn weights(&mut self, dims: DenseDims, a: &[BufferId], dw: *mut f32, finish: Finish, backwards: bool) {
         let DenseDims { rows, outputs, inputs } = dims;
+        let mut blocks = self.tuning.blocks;
+        if rows <= 4 * FEW_ROWS && outputs * inputs > LARGE {
+            // Few terms for many parameters, which pass by once: whole rows of them, as they lie in memory.
+            blocks.row_block = blocks.row_block.min(FEW_ROWS);
+            blocks.pack_rows = blocks.pack_rows.min(FEW_ROWS);
+            blocks.pack_terms = blocks.pack_terms.min(FEW_ROWS);
+        }
         let product = Product {
             a: self.at(a[0]),
             a_strides: (1, outputs),
@@ -211,7 +227,8 @@ impl Cpu {
             rows: (0, outputs),
             columns: (0, inputs),
             backwards,
-            blocks: self.tuning.blocks,
+            streams: false,
+            blocks,
             scratch: null_mut(),
         };
         self.product(dims, product);

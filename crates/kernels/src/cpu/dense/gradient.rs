@@ -45,6 +45,8 @@ pub(crate) struct Product {
     /// Take the strips from the last to the first. Updates change direction with every step: the parameters and states that were
     /// touched last are then touched first, while they are still in the cache. Bits do not depend on it.
     pub backwards: bool,
+    /// Take `b` as it lies in memory, a few terms at a time; sums wait in `c`, so that `finish` must not be an update.
+    pub streams: bool,
     pub blocks: Blocks,
     /// This thread's scratch: `Blocks::scratch()` elements, 64-byte aligned.
     pub scratch: *mut f32,
@@ -75,26 +77,40 @@ impl Body for Product {
         } else {
             self.blocks.row_block
         };
-        for (row, rows) in Pieces::new(self.rows.0, self.rows.1, most) {
-            if pack {
-                // SAFETY: these rows lie within this part, and scratch has room for them.
-                unsafe { self.pack_factor(s, row, rows) };
+        // A second factor that does not fit the caches passes by once, row by row as it lies in memory: a few terms at a time for all
+        // columns, while the sums wait in the second-level cache.
+        let step = if self.streams { STREAMED } else { self.terms.max(1) };
+        let mut j = 0;
+        loop {
+            let terms = (self.terms - j).min(step);
+            for (row, rows) in Pieces::new(self.rows.0, self.rows.1, most) {
+                if pack && j == 0 {
+                    // SAFETY: these rows lie within this part, and scratch has room for them.
+                    unsafe { self.pack_factor(s, row, rows) };
+                }
+                for (v, vectors) in Pieces::new(0, whole, S::TILES.outer.1) {
+                    let v = if self.backwards { whole - v - vectors } else { v };
+                    let strip = Strip { start: first + v * S::LANES, vectors, len: vectors * S::LANES };
+                    // SAFETY: the strip lies within this part.
+                    unsafe { self.strip(s, row, rows, strip, pack, (j, j + terms)) };
+                }
+                let rest = last - first - whole * S::LANES;
+                if rest > 0 {
+                    let strip = Strip { start: last - rest, vectors: 0, len: rest };
+                    // SAFETY: as above.
+                    unsafe { self.strip(s, row, rows, strip, pack, (j, j + terms)) };
+                }
             }
-            for (v, vectors) in Pieces::new(0, whole, S::TILES.outer.1) {
-                let v = if self.backwards { whole - v - vectors } else { v };
-                let strip = Strip { start: first + v * S::LANES, vectors, len: vectors * S::LANES };
-                // SAFETY: the strip lies within this part.
-                unsafe { self.strip(s, row, rows, strip, pack) };
-            }
-            let rest = last - first - whole * S::LANES;
-            if rest > 0 {
-                let strip = Strip { start: last - rest, vectors: 0, len: rest };
-                // SAFETY: as above.
-                unsafe { self.strip(s, row, rows, strip, pack) };
+            j += terms;
+            if j == self.terms {
+                return;
             }
         }
     }
 }
+
+/// Terms of a pass over all columns.
+const STREAMED: usize = 16;
 
 impl Product {
     /// Where the packed first factor lies.
@@ -127,16 +143,24 @@ impl Product {
     /// # Safety
     /// As for `run`.
     #[inline(always)]
-    unsafe fn strip<S: Simd>(&self, s: S, row: usize, rows: usize, strip: Strip, packed: bool) {
+    unsafe fn strip<S: Simd>(
+        &self,
+        s: S,
+        row: usize,
+        rows: usize,
+        strip: Strip,
+        packed: bool,
+        (mut j, end): (usize, usize),
+    ) {
         let Blocks { term_block, .. } = self.blocks;
         let width = S::TILES.outer.1 * S::LANES; // of a packed panel and of partial sums: a strip, at most 64
         let panel = self.scratch;
         let partial_sums = self.scratch.wrapping_add(term_block * width);
-        let pack = rows >= self.blocks.pack_rows && self.terms >= self.blocks.pack_terms && strip.vectors > 0;
-        let mut j = 0;
+        let often = rows >= self.blocks.pack_rows && self.terms >= self.blocks.pack_terms;
+        let pack = (often || self.streams) && strip.vectors > 0;
         // Runs once also without terms: the gradient is then zero, and an update still happens.
         loop {
-            let terms = (self.terms - j).min(term_block);
+            let terms = (end - j).min(term_block);
             let done = j + terms == self.terms;
             // SAFETY: all places lie within this part's operands, or within scratch.
             unsafe {
@@ -179,7 +203,7 @@ impl Product {
                 }
             }
             j += terms;
-            if done {
+            if j == end {
                 return;
             }
         }
