@@ -130,3 +130,38 @@ fn a_corrupt_picture_ends_training_or_is_left_out() {
     has(&text, &["left out", "shards/part-1.tfrec"]);
     assert_eq!(s.summary("b")["epochs"].as_array().map(Vec::len), Some(2));
 }
+
+#[test]
+fn a_stopped_run_goes_on_with_the_same_kernels_and_bits() {
+    let s = session();
+    let settings = "train --set model.file=cnn.toml --set data.name=fake:12x12x3:3:60 --set train.batch=8 \
+                    --set train.epochs=3 --threads 1";
+    let first = s.ok(&format!("{settings} --run-dir whole"));
+    has(&first, &["convolution kernels", "measured now", "kernels.toml"]);
+    // The second run takes the choices of the first from the cache, the resumed one those of its own run.toml.
+    let second = s.ok(&format!("{settings} --run-dir parts --set train.max_steps=10"));
+    has(&second, &["as measured before"]);
+    s.write("cache/kernels.toml", "not a table");
+    s.ok("train --resume parts --set train.max_steps=0");
+    assert_eq!(s.newest("parts"), s.newest("whole"));
+    // A damaged cache is said and made anew.
+    let text = s.ok(&format!("{settings} --run-dir anew"));
+    has(&text, &["are damaged: measured anew", "measured now"]);
+    assert!(s.read("cache/kernels.toml").contains("format = 1"));
+}
+
+#[test]
+fn kernels_of_a_step() {
+    let s = session();
+    let text = s.ok("bench kernels --model cnn.toml --input 12x12x3 --classes 3 --batch 4 --repeats 2");
+    has(&text, &["first", "conv-forward", "conv-backward-weights", "12×12×3 → 12×12×4, 3×3", "GFLOP/s", "samples/s"]);
+    let report = s.json("bench kernels --model lenet --batch 2 --repeats 1 --json");
+    assert!(report["lines"].as_array().is_some_and(|lines| lines.iter().any(|l| l["kernel"] == "dense-forward")));
+    has(&s.fails(2, "bench kernels --model lenett"), &["lenett is neither", "did you mean lenet"]);
+    has(&s.fails(2, "bench kernels --model cnn.toml"), &["say which, as --input"]);
+    has(
+        &s.fails(2, "bench kernels --model alexnet --input 224x224"),
+        &["takes images of shape height×width×3", "224×224"],
+    );
+    has(&s.fails(2, "bench kernels --model alexnet --input 9x9x3"), &["9×9"]);
+}
