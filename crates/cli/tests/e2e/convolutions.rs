@@ -163,5 +163,5 @@ fn kernels_of_a_step() {
         &s.fails(2, "bench kernels --model alexnet --input 224x224"),
         &["takes images of shape height×width×3", "224×224"],
     );
-    has(&s.fails(2, "bench kernels --model alexnet --input 9x9x3"), &["9×9"]);
+    has(&s.fails(2, "bench kernels --model alexnet --input 9x9x3"), &["features_2", "3×3 window", "1×1×64"]);
 }
