@@ -82,8 +82,9 @@ fn refuse_idle_keys(config: &Config, set: &DataSet, no_augment: bool) -> Result<
         Some("cache") if config.data.cache == CacheName::None => Ok(()),
         Some("skip_bad") if config.data.skip_bad == 0 => Ok(()),
         Some(key) => Err(Error::user(format!(
-            "data.{key} is given, but {} is in memory already and nothing is decoded; remove data.{key}",
-            config.data.name
+            "data.{key} is given, but {} is in memory already and nothing is decoded; remove data.{key}{}",
+            config.data.name,
+            if key == "cache" { " (on the command line: --cache none)" } else { "" }
         ))),
         None => Ok(()),
     }

@@ -2,7 +2,6 @@
 
 use crate::config::{Auto, Cadence, Config, Preset, StrategyName};
 use crate::input::{RunData, open_data};
-use crate::kernels;
 use crate::memory::{Needs, eval_batch};
 use crate::trial;
 use paceline_base::kernel::Fusion;
@@ -116,8 +115,7 @@ pub fn resolve(config: &Config, tuning: Option<Tuning>) -> Result<Resolved> {
         )));
     }
     reasons.extend(data.describe(&config, layout.batch.samples()));
-    let chosen = tuning.is_some();
-    let mut tuning = cpu.tuning();
+    let tuning = cpu.tuning();
     let rule = config.optimizer.rule();
     let lowered = |batches: &Batches| lower(&graph, &layout.plan, batches, rule, fusions);
     let largest = |schedule: &Schedule| schedule.arenas.iter().map(|a| a.len).max().unwrap_or(0);
@@ -128,9 +126,6 @@ pub fn resolve(config: &Config, tuning: Option<Tuning>) -> Result<Resolved> {
     let schedule = Arc::new(lowered(&batches(layout.batch, evaluated, &data))?);
     let needs = Needs::of(&schedule, &layout, &config, &data, Some(&tuning))?;
     needs.check(machine::free_memory_bytes(), &layout)?;
-    if !chosen {
-        tuning = kernels::choose(&schedule, &layout, tuning, &mut reasons)?;
-    }
     let arena = schedule.arenas.iter().map(|a| a.len).max().unwrap_or(0);
     tracing::info!("kernels: {}; {arena} elements of device memory a rank", paceline_kernels::Device::describe(&cpu));
     for (i, phase) in schedule.phases.iter().enumerate() {

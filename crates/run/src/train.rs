@@ -2,6 +2,7 @@
 
 use crate::config::Config;
 use crate::input::{self, Feeds};
+use crate::kernels;
 use crate::resolve::{Resolved, resolve};
 use crate::trial::make_device;
 use crate::watch::{RankObserver, Shared, Started, Watcher};
@@ -89,7 +90,12 @@ pub fn train(config: &Config, place: &Place, watcher: &dyn Watcher, stop: &Atomi
         Place::Resume(dir) => Some(saved(dir)?.1),
         _ => None,
     };
-    let resolved = resolve(config, tuning)?;
+    let measure = tuning.is_none(); // a resume computes with the kernels that it had
+    let mut resolved = resolve(config, tuning)?;
+    if measure {
+        let Resolved { schedule, layout, tuning, reasons, .. } = &mut resolved;
+        *tuning = kernels::choose(schedule, layout, tuning.clone(), reasons)?;
+    }
     let identity = Identity {
         seed: resolved.options.seed,
         batch: resolved.layout.batch.samples(),

@@ -81,7 +81,11 @@ fn configuration(flags: &Train) -> Result<Config> {
 }
 
 fn describe(flags: &Train, config: &config::Config) -> Result<()> {
-    let run = paceline::resolve(config, None)?;
+    let mut config = config.clone();
+    if flags.summary && !flags.explain && !config.is_given("strategy.threads") {
+        config.set("strategy.threads", "1")?; // no trial: shapes and memory do not depend on it
+    }
+    let run = paceline::resolve(&config, None)?;
     if flags.summary {
         let share = run.layout.batch.samples().div_ceil(run.layout.plan.ranks);
         let states = run.schedule.rule.states().len();
