@@ -71,6 +71,8 @@ impl Pool {
                 .map_err(|e| Error::failure(format!("cannot start {threads} threads: {e}; use fewer")))?;
             pool.workers.push(worker);
         }
+        // All of them run once: what a thread allocates when it begins is then behind us, also on a busy machine.
+        pool.run(&|_| ());
         Ok(pool)
     }
 
