@@ -4,9 +4,9 @@ use paceline_data::{DataError, Labelled, Order, Result, Scratch, Source, Stage, 
 use paceline_prepare::feed::{Augment, DiskCache, Feed, FeedOptions, MemoryCache, check};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::sync::{Arc, Barrier};
+use std::time::{Duration, Instant};
 
 /// Images that are a function of their number; some may be bad.
 struct Toy {
@@ -14,6 +14,8 @@ struct Toy {
     names: Vec<String>,
     bad: Vec<usize>,
     panics: bool,
+    /// How long a decoding takes.
+    pause: Duration,
     decoded: AtomicUsize,
 }
 
@@ -22,7 +24,7 @@ const SIZE: usize = 60;
 
 fn toy(count: usize) -> Toy {
     let names = (0..3).map(|c| c.to_string()).collect();
-    Toy { count, names, bad: Vec::new(), panics: false, decoded: AtomicUsize::new(0) }
+    Toy { count, names, bad: Vec::new(), panics: false, pause: Duration::ZERO, decoded: AtomicUsize::new(0) }
 }
 
 fn pixels(index: usize) -> Vec<u8> {
@@ -56,6 +58,7 @@ impl Source for Toy {
     }
     fn fetch(&self, index: usize, scratch: &mut Scratch, out: &mut [u8]) -> Result<()> {
         let begin = Instant::now();
+        std::thread::sleep(self.pause);
         if self.bad.contains(&index) {
             assert!(!self.panics, "a decoder with a bug");
             return Err(DataError::NotIdx { file: self.place(index), found: "00".into() });
@@ -160,6 +163,31 @@ fn caches_change_nothing_and_decode_once() {
     assert!(again.note().unwrap().contains("are read from"));
     assert_eq!(read(Arc::new(again), options(25, 3, 2)), expected);
     assert_eq!(inner.decoded.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn a_sample_that_several_want_at_once_is_decoded_once() {
+    let folder = tempfile::tempdir().unwrap();
+    for disk in [false, true] {
+        let inner = Arc::new(Toy { pause: Duration::from_millis(30), ..toy(3) });
+        let cached: Arc<dyn Source> = if disk {
+            Arc::new(DiskCache::new(inner.clone(), folder.path()).unwrap())
+        } else {
+            Arc::new(MemoryCache::new(inner.clone(), 3 * 60).unwrap())
+        };
+        let together = Barrier::new(4);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let (mut scratch, mut out) = (Scratch::default(), vec![0; SIZE]);
+                    together.wait();
+                    cached.fetch(1, &mut scratch, &mut out).unwrap();
+                    assert_eq!(out, pixels(1), "disk {disk}");
+                });
+            }
+        });
+        assert_eq!(inner.decoded.load(Ordering::Relaxed), 1, "disk {disk}");
+    }
 }
 
 #[test]

@@ -4,8 +4,8 @@
 //! is in it, synced: a run that is killed leaves nothing that could be taken for a whole cache. The owner of a temporary
 //! file holds a lock on it, so that the next run can tell a dead one and remove it.
 
-use super::as_within;
 use super::file::Head;
+use super::{Turns, as_within};
 use paceline_base::{Error, text};
 use paceline_data::{DataError, Result, Scratch, Source, Stage};
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -30,6 +30,7 @@ pub struct DiskCache {
     repaired: AtomicUsize,
     failed: AtomicBool,
     note: Option<String>,
+    turns: Turns,
 }
 
 type AtomicState = std::sync::atomic::AtomicU8;
@@ -63,6 +64,7 @@ impl DiskCache {
                         temporary: Mutex::new(None),
                         repaired: AtomicUsize::new(0),
                         failed: AtomicBool::new(false),
+                        turns: Turns::new(),
                         note: Some(format!("decoded samples are read from {}", path.display())),
                         of,
                         head,
@@ -81,6 +83,7 @@ impl DiskCache {
             temporary: Mutex::new(Some(temporary)),
             repaired: AtomicUsize::new(0),
             failed: AtomicBool::new(false),
+            turns: Turns::new(),
             note,
             of,
             head,
@@ -223,7 +226,11 @@ impl Source for DiskCache {
     }
 
     fn fetch(&self, index: usize, scratch: &mut Scratch, out: &mut [u8]) -> Result<()> {
-        if matches!(self.state[index].load(SeqCst), UNCHECKED | GOOD) {
+        let present = || matches!(self.state[index].load(SeqCst), UNCHECKED | GOOD);
+        // Only what is missing has to wait for its turn.
+        let turn = if present() { None } else { Some(self.turns.take(index)) };
+        if present() {
+            drop(turn);
             let begin = Instant::now();
             let right = self.read(index, out)?;
             scratch.effort.add(Stage::Cache, begin);

@@ -1,6 +1,6 @@
 //! Decoded samples in memory.
 
-use super::{as_within, decoded_bytes};
+use super::{Turns, as_within, decoded_bytes};
 use paceline_base::{Error, text};
 use paceline_data::{Result, Scratch, Source, Stage};
 use std::sync::{Arc, OnceLock};
@@ -10,6 +10,7 @@ use std::time::Instant;
 pub struct MemoryCache {
     of: Arc<dyn Source>,
     kept: Vec<OnceLock<Box<[u8]>>>,
+    turns: Turns,
 }
 
 impl MemoryCache {
@@ -29,7 +30,7 @@ impl MemoryCache {
             )));
         }
         let kept = (0..of.len()).map(|_| OnceLock::new()).collect();
-        Ok(Self { of, kept })
+        Ok(Self { of, kept, turns: Turns::new() })
     }
 }
 
@@ -46,14 +47,19 @@ impl Source for MemoryCache {
 
     fn fetch(&self, index: usize, scratch: &mut Scratch, out: &mut [u8]) -> Result<()> {
         let mut begin = Instant::now();
-        match self.kept[index].get() {
-            Some(bytes) => out.copy_from_slice(bytes),
-            None => {
+        if self.kept[index].get().is_none() {
+            let _turn = self.turns.take(index);
+            if self.kept[index].get().is_none() {
                 self.of.fetch(index, scratch, out)?;
                 begin = Instant::now();
-                // Two threads may decode one sample at once (of two epochs): both have the same bytes.
                 let _ = self.kept[index].set(Box::from(&*out));
+                scratch.effort.add(Stage::Cache, begin);
+                return Ok(());
             }
+            begin = Instant::now(); // another thread decoded it; waiting for that is no work of the cache
+        }
+        if let Some(bytes) = self.kept[index].get() {
+            out.copy_from_slice(bytes);
         }
         scratch.effort.add(Stage::Cache, begin);
         Ok(())
