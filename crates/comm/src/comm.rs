@@ -56,3 +56,45 @@ pub trait Comm: Send {
     /// Tells all others that this rank gives up, so that they fail instead of waiting.
     fn abort(&mut self, why: &str);
 }
+
+impl<C: Comm + ?Sized> Comm for Box<C> {
+    fn rank(&self) -> usize {
+        (**self).rank()
+    }
+
+    fn size(&self) -> usize {
+        (**self).size()
+    }
+
+    fn group(&mut self, ranks: &[usize]) -> Result<GroupId> {
+        (**self).group(ranks)
+    }
+
+    fn send(&mut self, to: usize, seq: u64, data: Staging) -> Result<Ticket> {
+        (**self).send(to, seq, data)
+    }
+
+    fn receive(&mut self, from: usize, seq: u64, data: Staging) -> Result<Ticket> {
+        (**self).receive(from, seq, data)
+    }
+
+    fn start(&mut self, what: Collective, group: GroupId, seq: u64, data: Staging) -> Result<Ticket> {
+        (**self).start(what, group, seq, data)
+    }
+
+    fn progress(&mut self) -> Result<()> {
+        (**self).progress()
+    }
+
+    fn wait(&mut self, ticket: Ticket) -> Result<Staging> {
+        (**self).wait(ticket)
+    }
+
+    fn counters(&self) -> &Counters {
+        (**self).counters()
+    }
+
+    fn abort(&mut self, why: &str) {
+        (**self).abort(why);
+    }
+}

@@ -34,8 +34,12 @@
 
 mod comm;
 pub mod host;
+#[cfg(feature = "mpi")]
+pub mod mpi;
 pub mod threads;
+pub mod world;
 
 pub use comm::{Comm, Counters, GroupId, Ticket};
 pub use paceline_base::collective::{Collective, chunk, elements_moved};
 pub use threads::{Threads, single, threads};
+pub use world::World;

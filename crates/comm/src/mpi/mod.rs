@@ -1,0 +1,6 @@
+//! Ranks that are processes, connected by MPI.
+
+mod ffi;
+mod session;
+
+pub use session::Session;
