@@ -19,6 +19,7 @@ pub mod kernel;
 pub mod op;
 pub mod optim;
 pub mod placement;
+pub mod portion;
 pub mod random;
 pub mod region;
 pub mod stage;

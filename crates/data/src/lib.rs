@@ -30,10 +30,10 @@
 //! ```
 //!
 //! Rooms: [`idx`], [`tfrecord`] and [`example`] read and write formats without believing them; [`photos`] lists image files
-//! and [`shards`] opens record files as one set; [`samples`] says what samples are, and holds them; [`order`] and [`split`]
-//! are pure functions; [`catalogue`] knows names, places and digests; [`info`](mod@info) looks at what is there.
+//! and [`shards`] opens record files as one set; [`samples`] says what samples are, and holds them; [`order`], [`visits`] and
+//! [`split`] are pure functions; [`catalogue`] knows names, places and digests; [`info`](mod@info) looks at what is there.
 //!
-//! What is absent: this crate knows nothing of models, workers or batches, and never puts one set in another's place.
+//! What is absent: this crate knows nothing of models or ranks, and never puts one set in another's place.
 
 pub mod catalogue;
 mod cifar;
@@ -48,6 +48,7 @@ pub mod shards;
 mod skip;
 pub mod split;
 pub mod tfrecord;
+pub mod visits;
 
 pub use catalogue::{Catalogue, DataSet, Entry, Got, Options, Progress};
 pub use error::{DataError, ExampleError, PhotoError, RecordError, Result, ShardError};
@@ -59,3 +60,4 @@ pub use samples::{
 };
 pub use skip::Skipped;
 pub use split::{Parts, Split};
+pub use visits::Visits;

@@ -81,7 +81,6 @@ pub fn program(schedule: &Schedule, phase: usize, rank: usize, groups: &HashMap<
     let mut instructions = Vec::new();
     let mut open: Vec<(usize, usize)> = Vec::new(); // task, slot
     let (mut slots, mut sequence, mut samples) = (0, 0, 0);
-    let mut rows: Option<Range<usize>> = None;
     for (id, task) in tasks.iter().enumerate() {
         sequence = sequence.max(task.seq.map_or(0, |s| s + 1));
         if !task.involves(rank) {
@@ -103,12 +102,10 @@ pub fn program(schedule: &Schedule, phase: usize, rank: usize, groups: &HashMap<
         instructions.push(match &task.kind {
             TaskKind::Begin { metrics } => Instruction::Begin(*metrics),
             TaskKind::Load { buffer, rows: r, region, shape } => {
-                rows = Some(join(rows, r));
                 let walk = Strided::between(region, &Region::whole(shape), region);
                 Instruction::Load { buffer: *buffer, rows: r.clone(), walk, len: region.len() }
             }
             TaskKind::LoadLabels { buffer, rows: r } => {
-                rows = Some(join(rows, r));
                 samples += r.len();
                 Instruction::Labels { buffer: *buffer, rows: r.clone() }
             }
@@ -133,13 +130,9 @@ pub fn program(schedule: &Schedule, phase: usize, rank: usize, groups: &HashMap<
         instructions,
         slots,
         sequence,
-        rows: rows.unwrap_or(0..0),
+        rows: schedule.phases[phase].rows(rank),
         loaded,
         metrics: schedule.metrics[rank],
         samples,
     }
-}
-
-fn join(a: Option<Range<usize>>, b: &Range<usize>) -> Range<usize> {
-    a.map_or(b.clone(), |a| a.start.min(b.start)..a.end.max(b.end))
 }

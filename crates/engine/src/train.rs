@@ -7,7 +7,7 @@ use paceline_base::kernel::StepArgs;
 use paceline_base::units::GlobalBatch;
 use paceline_base::{Error, Result};
 use paceline_comm::Comm;
-use paceline_data::{Order, Samples, Supply};
+use paceline_data::{Samples, Supply, Visits};
 use paceline_graph::Graph;
 use paceline_kernels::Device;
 use paceline_plan::PhaseKind;
@@ -68,8 +68,6 @@ pub struct TrainOptions {
     pub min_delta: f64,
     /// End after so many steps; 0 is no limit.
     pub max_steps: u64,
-    /// Whether samples are visited in a new order every epoch.
-    pub shuffle: bool,
     /// When checkpoints are written.
     pub checkpoint: CheckpointEvery,
 }
@@ -227,21 +225,26 @@ pub struct Outcome {
 #[derive(Clone, Copy)]
 pub enum Input<'a> {
     /// In memory.
-    Memory(&'a dyn Samples),
-    /// Decoded ahead by others, in the order of [`TrainOptions`]; pass after pass.
+    Memory {
+        /// The samples.
+        samples: &'a dyn Samples,
+        /// Which of them stands where.
+        visits: &'a Visits,
+    },
+    /// Decoded ahead by others, pass after pass.
     Supply {
         /// By whom.
         supply: &'a dyn Supply,
-        /// Samples of one pass.
+        /// Samples of one pass, over all ranks.
         len: usize,
     },
 }
 
 impl Input<'_> {
-    /// Samples of one pass.
+    /// Samples of one pass, over all ranks.
     pub fn len(&self) -> usize {
         match self {
-            Self::Memory(samples) => samples.len(),
+            Self::Memory { visits, .. } => visits.len(),
             Self::Supply { len, .. } => *len,
         }
     }
@@ -249,6 +252,14 @@ impl Input<'_> {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// The sample at a place of a pass; a supply is not asked, because it knows itself.
+    fn sample(&self, pass: u64, place: usize) -> usize {
+        match self {
+            Self::Memory { visits, .. } => visits.at(pass, place as u64).1,
+            Self::Supply { .. } => place,
+        }
     }
 }
 
@@ -275,8 +286,6 @@ pub fn train<D: Device, C: Comm>(
     observer: &mut dyn Observer,
 ) -> Result<Outcome> {
     let Job { training, validation, options, .. } = *job;
-    let order =
-        if options.shuffle { Order::new(training.len(), options.seed) } else { Order::unshuffled(training.len()) };
     let steps_per_epoch = options.batch.steps_per_epoch(training.len()) as u64;
     let leader = rank.number() == 0;
     let mut last_checkpoint = Instant::now();
@@ -312,15 +321,18 @@ pub fn train<D: Device, C: Comm>(
             let phase = phase(rank, PhaseKind::Train, samples)?;
             let start = index * options.batch.samples();
             let epoch = progress.epoch;
-            let ahead = start + samples;
-            let at_next = |row| order.at(epoch, ahead + row);
-            let next = match options.batch.at(index + 1, training.len()) {
-                0 => None,
-                n => Some(Next { phase: self::phase(rank, PhaseKind::Train, n)?, id: progress.step + 1, at: &at_next }),
-            };
-            let at = |row| order.at(epoch, start + row);
+            let next_samples = options.batch.at(index + 1, training.len());
+            let at = |row| training.sample(epoch, start + row);
+            let at_next = |row| training.sample(epoch, start + samples + row);
             let batch = match training {
-                Input::Memory(samples) => {
+                Input::Memory { samples, .. } => {
+                    let next = match next_samples {
+                        0 => None,
+                        n => {
+                            let phase = self::phase(rank, PhaseKind::Train, n)?;
+                            Some(Next { phase, id: progress.step + 1, at: &at_next })
+                        }
+                    };
                     Batch { rows: Rows::Memory { samples, at: &at }, id: Some(progress.step), next }
                 }
                 Input::Supply { supply, len } => Batch::supplied(supply, epoch * len as u64 + start as u64, samples),
@@ -426,9 +438,9 @@ pub fn evaluate<D: Device, C: Comm>(
     while start < input.len() {
         let count = options.eval_batch.min(input.len() - start);
         let phase = phase(rank, PhaseKind::Evaluate, count)?;
-        let at = |row| start + row;
+        let at = |row| input.sample(pass, start + row);
         let batch = match input {
-            Input::Memory(samples) => Batch::new(samples, &at),
+            Input::Memory { samples, .. } => Batch::new(samples, &at),
             Input::Supply { supply, len } => Batch::supplied(supply, pass * len as u64 + start as u64, count),
         };
         let args = StepArgs { seed: options.seed, step: 0, rate: 0.0, scale: 1.0 / count as f64 };

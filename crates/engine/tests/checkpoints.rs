@@ -5,7 +5,7 @@ mod common;
 use common::Toy;
 use paceline_base::optim::Rule;
 use paceline_base::units::GlobalBatch;
-use paceline_data::Labelled;
+use paceline_data::{Labelled, Order, Visits};
 use paceline_engine::checkpoint::{Identity, Saver, initialize, latest, list, load, restore, set_aside_newer};
 use paceline_engine::{
     CheckpointEvery, Control, EpochEvent, Input, Job, Observer, Progress, Rank, StepEvent, TrainOptions, train,
@@ -58,10 +58,10 @@ fn go(dir: &Path, every: CheckpointEvery, max_steps: u64, keep: usize, rate: f64
         patience: 0,
         min_delta: 0.0,
         max_steps,
-        shuffle: true,
         checkpoint: every,
     };
-    let input = Input::Memory(&data);
+    let visits = Visits::all(Order::new(data.len(), 1));
+    let input = Input::Memory { samples: &data, visits: &visits };
     let job = Job { graph: &graph, training: input, validation: input, options: &options, saver: Some(&saver) };
     train(&mut rank, &job, progress, &mut Nobody).unwrap();
     saver.finish().unwrap();

@@ -8,7 +8,7 @@ mod common;
 use common::Toy;
 use paceline_base::kernel::StepArgs;
 use paceline_base::optim::Rule;
-use paceline_data::{Fake, Labelled, Order, Still};
+use paceline_data::{Fake, Labelled, Order, Still, Visits};
 use paceline_engine::checkpoint::initialize;
 use paceline_engine::{Batch, Rank};
 use paceline_graph::{Graph, presets};
@@ -57,11 +57,11 @@ fn feed(ranks: usize) -> Feed {
     let len = source.len();
     let augment = Augment { flip: true, crop: 0.5, contrast: 0.2, ..Augment::default() };
     let options = FeedOptions {
-        order: Order::new(len, 1),
+        visits: Visits::all(Order::new(len, 1)),
         augment: Some((augment, 1)),
         threads: 1,
         rows: 90,
-        ranks,
+        ranks: 0..ranks,
         start: 0,
         end: u64::MAX,
     };

@@ -237,6 +237,17 @@ impl Task {
     }
 }
 
+impl Phase {
+    /// The rows of the batch that a rank reads: from the first to the last that it loads anything of.
+    pub fn rows(&self, rank: usize) -> Range<usize> {
+        let loaded = self.tasks.iter().filter(|task| task.rank == rank).filter_map(|task| match &task.kind {
+            TaskKind::Load { rows, .. } | TaskKind::LoadLabels { rows, .. } => Some(rows.clone()),
+            _ => None,
+        });
+        loaded.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)).unwrap_or(0..0)
+    }
+}
+
 impl Schedule {
     /// The phase for a batch of `samples`.
     pub fn phase(&self, kind: PhaseKind, samples: usize) -> Option<usize> {

@@ -3,7 +3,7 @@
 //! DATA is what `data.name` takes: a folder of shards, a file of records, a folder of photos. Rows pass the feed as they
 //! do in training, in batches of 32, but nothing is computed on them. The first epoch warms the page cache and is shown apart.
 
-use paceline_data::{Catalogue, Options, Order, Part, Supply};
+use paceline_data::{Catalogue, Options, Order, Part, Supply, Visits};
 use paceline_prepare::feed::{Augment, Feed, FeedOptions};
 use std::time::Instant;
 
@@ -33,11 +33,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let feed = Feed::new(
         source.clone(),
         FeedOptions {
-            order: Order::new(source.len(), 1),
+            visits: Visits::all(Order::new(source.len(), 1)),
             augment: Some((augment, 1)),
             threads,
             rows: 128,
-            ranks: 1,
+            ranks: 0..1,
             start: 0,
             end: epochs * len,
         },

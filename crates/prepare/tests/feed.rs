@@ -1,8 +1,11 @@
 //! The feed: rows do not depend on threads, readers or caches, and errors and ends reach those who wait.
 
-use paceline_data::{DataError, Labelled, Order, Result, Scratch, Source, Stage, Supply};
+use paceline_base::portion::Portion;
+use paceline_base::region::split_range;
+use paceline_data::{DataError, Labelled, Order, Result, Scratch, Source, Stage, Supply, Visits};
 use paceline_prepare::feed::{Augment, DiskCache, Feed, FeedOptions, MemoryCache, check};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
@@ -75,11 +78,11 @@ const COLOURFUL: Augment =
 
 fn options(count: usize, threads: usize, ranks: usize) -> FeedOptions {
     FeedOptions {
-        order: Order::new(count, 3),
+        visits: Visits::all(Order::new(count, 3)),
         augment: Some((COLOURFUL, 9)),
         threads,
         rows: 12,
-        ranks,
+        ranks: 0..ranks,
         start: 0,
         end: 3 * count as u64,
     }
@@ -87,7 +90,7 @@ fn options(count: usize, threads: usize, ranks: usize) -> FeedOptions {
 
 /// All rows from `options.start` on in batches of 7, each rank reading its share, with labels.
 fn read(source: Arc<dyn Source>, options: FeedOptions) -> BTreeMap<u64, (u32, Vec<u8>)> {
-    let (ranks, start, end) = (options.ranks, options.start, options.end);
+    let (ranks, start, end) = (options.ranks.len(), options.start, options.end);
     let feed = Feed::new(source, options).unwrap();
     let mut all = BTreeMap::new();
     std::thread::scope(|scope| {
@@ -141,6 +144,84 @@ fn rows_do_not_depend_on_threads_ranks_or_where_it_began() {
         assert_eq!(*row, pixels(order.at(position / 25, position as usize % 25)));
     }
     assert_ne!(plain, expected);
+}
+
+/// What `local` of three ranks see, in batches of 7 that begin anew with every pass of 25.
+fn read_some(
+    source: Arc<Toy>,
+    local: Range<usize>,
+    own: Option<Order>,
+    start: u64,
+    rows: usize,
+) -> BTreeMap<u64, (u32, Vec<u8>)> {
+    let shares = |n| local.clone().map(move |rank| split_range(n, 3, rank));
+    let portion = Portion::new(25, 7, shares(7), shares(4));
+    let visits = match own {
+        Some(order) => Visits::own(order, portion),
+        None => Visits::shared(Order::new(25, 3), portion),
+    };
+    let options = FeedOptions { visits, rows, start, ranks: local.clone(), ..options(25, 2, 3) };
+    let end = options.end;
+    let feed = &Feed::new(source, options).unwrap();
+    let reader = |rank: usize| {
+        let (mut seen, mut at) = (Vec::new(), start);
+        while at < end {
+            let batch = 7.min(25 - at % 25);
+            let mine = split_range(batch as usize, 3, rank);
+            let mine = at + mine.start as u64..at + mine.end as u64;
+            feed.wait(rank, mine.clone()).unwrap();
+            for position in mine {
+                feed.look(position, &mut |features| {
+                    let paceline_data::Features::U8 { bytes, .. } = features else { panic!("bytes") };
+                    seen.push((position, (feed.label(position), bytes.to_vec())));
+                });
+            }
+            at += batch;
+            feed.release(rank, at);
+        }
+        seen
+    };
+    std::thread::scope(|scope| {
+        let readers: Vec<_> = local.clone().map(|rank| scope.spawn(move || reader(rank))).collect();
+        readers.into_iter().flat_map(|r| r.join().unwrap()).collect()
+    })
+}
+
+#[test]
+fn processes_decode_only_what_their_ranks_read_and_together_see_all() {
+    let expected = read(Arc::new(toy(25)), options(25, 2, 1));
+    for (start, rows) in [(0, 5), (0, 40), (32, 6)] {
+        let mut together = BTreeMap::new();
+        for local in [0..1, 1..3] {
+            let source = Arc::new(toy(25));
+            let seen = read_some(source.clone(), local.clone(), None, start, rows);
+            assert_eq!(source.decoded.load(Ordering::Relaxed), seen.len(), "ranks {local:?} decode what they read");
+            assert!(!seen.is_empty() && seen.len() < expected.len());
+            together.extend(seen);
+        }
+        assert_eq!(together, expected.range(start..).map(|(p, row)| (*p, row.clone())).collect());
+    }
+}
+
+#[test]
+fn a_process_with_its_own_samples_walks_through_them() {
+    // 8 samples of its own, of 25 in all; ranks 1 and 2 of 3 read 4, 4, 4 and 2 rows a pass.
+    let order = Order::new(8, 5);
+    let seen = read_some(Arc::new(toy(8)), 1..3, Some(order.clone()), 0, 9);
+    assert_eq!(seen.len(), 3 * 14);
+    for (count, (label, _)) in seen.values().enumerate() {
+        assert_eq!(*label as usize, order.at(count as u64 / 8, count % 8) % 3);
+    }
+    let later = read_some(Arc::new(toy(8)), 1..3, Some(order), 32, 9);
+    assert_eq!(later, seen.range(32..).map(|(p, row)| (*p, row.clone())).collect());
+}
+
+#[test]
+fn a_rank_that_reads_what_was_not_asked_for_is_an_error() {
+    let visits = Visits::shared(Order::new(25, 3), Portion::new(25, 5, std::iter::once(0..2), []));
+    let feed = Feed::new(Arc::new(toy(25)), FeedOptions { visits, ..options(25, 1, 1) }).unwrap();
+    feed.wait(0, 5..7).unwrap();
+    assert!(feed.wait(0, 6..8).unwrap_err().message().contains("not asked for"));
 }
 
 #[test]

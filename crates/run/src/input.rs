@@ -2,13 +2,16 @@
 
 use crate::config::{Auto, CacheName, Config, FitName};
 use crate::trial::cores;
+use paceline_base::portion::Portion;
 use paceline_base::stage::Stage;
 use paceline_base::{Error, Result, text};
-use paceline_data::{Catalogue, DataSet, Options, Order, Part, Source, Split, Still};
+use paceline_data::{Catalogue, DataSet, Options, Order, Part, Source, Split, Still, Visits};
 use paceline_engine::{Input, Progress, TrainOptions};
 use paceline_image::Fit;
+use paceline_plan::{PhaseKind, Schedule};
 use paceline_prepare::feed::{Augment, DiskCache, Feed, FeedOptions, MemoryCache, cache, check};
 use paceline_record::InputFacts;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Rows that are made ready ahead at least, whatever the batch.
@@ -174,112 +177,138 @@ pub fn rows_ahead(config: &Config, batch: usize) -> usize {
     batch + ahead(config, batch)
 }
 
-/// What brings samples to the ranks of a run.
+/// The rows that these ranks read in passes of `pass` samples.
+pub fn portion(
+    schedule: &Schedule,
+    kind: PhaseKind,
+    pass: usize,
+    batch: usize,
+    ranks: &Range<usize>,
+) -> Result<Portion> {
+    let batch = batch.min(pass);
+    let rows = |samples: usize| -> Result<Vec<Range<usize>>> {
+        if samples == 0 {
+            return Ok(Vec::new());
+        }
+        let missing = || Error::internal(format!("no {kind:?} step of {samples} samples was planned"));
+        let phase = &schedule.phases[schedule.phase(kind, samples).ok_or_else(missing)?];
+        Ok(ranks.clone().map(|rank| phase.rows(rank)).collect())
+    };
+    Ok(Portion::new(pass, batch, rows(batch)?, rows(pass % batch.max(1))?))
+}
+
+/// A part, which of its samples stands where, and, if it must be decoded, what does that.
+pub struct Fed<'a> {
+    part: &'a Part,
+    visits: Visits,
+    feed: Option<Feed>,
+}
+
+impl Fed<'_> {
+    /// As the engine reads it.
+    pub fn input(&self) -> Result<Input<'_>> {
+        match (self.part, &self.feed) {
+            (Part::Memory(samples), _) => Ok(Input::Memory { samples: &**samples, visits: &self.visits }),
+            (Part::Stream(_), Some(feed)) => Ok(Input::Supply { supply: feed, len: self.visits.len() }),
+            (Part::Stream(_), None) => Err(Error::internal("a part without a feed")),
+        }
+    }
+}
+
+/// What brings samples to the ranks of this process.
 pub struct Feeds<'a> {
-    training: (&'a Part, Option<Feed>),
-    validation: (&'a Part, Option<Feed>),
-    test: Option<(&'a Part, Option<Feed>)>,
+    training: Fed<'a>,
+    validation: Fed<'a>,
+    test: Option<Fed<'a>>,
 }
 
 impl<'a> Feeds<'a> {
-    /// Starts the feeds that a run needs from `progress` on.
+    /// Starts the feeds that these ranks of a run need from `progress` on. They decode only what the ranks read.
     pub fn new(
         config: &Config,
         data: &'a RunData,
         options: &TrainOptions,
-        ranks: usize,
+        schedule: &Schedule,
+        ranks: Range<usize>,
         progress: &Progress,
     ) -> Result<Self> {
-        let len = data.training.len() as u64;
-        let order = if options.shuffle {
-            Order::new(data.training.len(), options.seed)
-        } else {
-            Order::unshuffled(data.training.len())
-        };
-        let batch = options.batch.samples();
-        let start = progress.epoch * len + progress.step_in_epoch * batch as u64;
-        let training = match &data.training {
+        let (len, batch) = (data.training.len(), options.batch.samples());
+        let order = if config.data.shuffle { Order::new(len, options.seed) } else { Order::unshuffled(len) };
+        let visits = Visits::shared(order, portion(schedule, PhaseKind::Train, len, batch, &ranks)?);
+        let mine = visits.portion().per_batch() as usize;
+        let feed = match &data.training {
             Part::Memory(_) => None,
             Part::Stream(source) => Some(Feed::new(
                 source.clone(),
                 FeedOptions {
-                    order,
+                    visits: visits.clone(),
                     augment: Some((augment(config), options.seed)),
                     threads: threads(config),
-                    rows: rows_ahead(config, batch).min(2 * data.training.len() + batch),
-                    ranks,
-                    start,
-                    end: options.epochs.max(progress.epoch) * len,
+                    rows: rows_ahead(config, mine).min(2 * len + mine),
+                    ranks: ranks.clone(),
+                    start: progress.epoch * len as u64 + progress.step_in_epoch * batch as u64,
+                    end: options.epochs.max(progress.epoch) * len as u64,
                 },
             )?),
         };
-        let passes = progress.epoch..options.epochs.max(progress.epoch);
-        let validation = evaluation(config, &data.validation, options, ranks, passes)?;
-        let test = match &data.set.test {
-            Some(part) if !data.validates_on_test => {
-                // Tested by all ranks at the end only where there are no checkpoints to go back to.
-                let tested = options.checkpoint == paceline_engine::CheckpointEvery::Never;
-                Some((part, if tested { evaluation(config, part, options, ranks, 0..1)? } else { None }))
-            }
-            _ => None,
-        };
-        Ok(Self { training: (&data.training, training), validation: (&data.validation, validation), test })
+        let evaluated =
+            |part: &'a Part, passes: Range<u64>| evaluation(config, part, options, schedule, &ranks, passes);
+        let validation = evaluated(&data.validation, progress.epoch..options.epochs.max(progress.epoch))?;
+        // Tested by all ranks at the end only where there are no checkpoints to go back to.
+        let tested = options.checkpoint == paceline_engine::CheckpointEvery::Never && !data.validates_on_test;
+        let test = data.set.test.as_ref().filter(|_| tested).map(|part| evaluated(part, 0..1)).transpose()?;
+        Ok(Self { training: Fed { part: &data.training, visits, feed }, validation, test })
     }
 
     /// Samples to train on.
     pub fn training(&self) -> Result<Input<'_>> {
-        input(self.training.0, self.training.1.as_ref())
+        self.training.input()
     }
 
     /// Samples to validate on.
     pub fn validation(&self) -> Result<Input<'_>> {
-        input(self.validation.0, self.validation.1.as_ref())
+        self.validation.input()
     }
 
-    /// Samples to test on, if there are any.
+    /// Samples to test on by all ranks, if that is due.
     pub fn test(&self) -> Result<Option<Input<'_>>> {
-        match &self.test {
-            Some((part @ Part::Memory(_), feed)) | Some((part, feed @ Some(_))) => input(part, feed.as_ref()).map(Some),
-            _ => Ok(None),
-        }
+        self.test.as_ref().map(Fed::input).transpose()
     }
 
     /// What the stages of the training input did.
     pub fn stages(&self) -> Vec<Stage> {
-        self.training.1.as_ref().map(Feed::stages).unwrap_or_default()
+        self.training.feed.as_ref().map(Feed::stages).unwrap_or_default()
     }
 }
 
-/// A part as the engine reads it.
-pub fn input<'a>(part: &'a Part, feed: Option<&'a Feed>) -> Result<Input<'a>> {
-    match (part, feed) {
-        (Part::Memory(samples), _) => Ok(Input::Memory(&**samples)),
-        (Part::Stream(source), Some(feed)) => Ok(Input::Supply { supply: feed, len: source.len() }),
-        (Part::Stream(_), None) => Err(Error::internal("a part without a feed")),
-    }
-}
-
-/// A feed for evaluation: in order, without augmentation.
-pub fn evaluation(
+/// A part to evaluate on these ranks: in order, without augmentation.
+pub fn evaluation<'a>(
     config: &Config,
-    part: &Part,
+    part: &'a Part,
     options: &TrainOptions,
-    ranks: usize,
-    passes: std::ops::Range<u64>,
-) -> Result<Option<Feed>> {
-    let Part::Stream(source) = part else { return Ok(None) };
+    schedule: &Schedule,
+    ranks: &Range<usize>,
+    passes: Range<u64>,
+) -> Result<Fed<'a>> {
     let len = part.len();
-    let batch = options.eval_batch.min(len);
-    let options = FeedOptions {
-        order: Order::unshuffled(len),
-        augment: None,
-        threads: threads(config),
-        rows: batch + AHEAD,
-        ranks,
-        start: passes.start * len as u64,
-        end: passes.end * len as u64,
+    let portion = portion(schedule, PhaseKind::Evaluate, len, options.eval_batch, ranks)?;
+    let visits = Visits::shared(Order::unshuffled(len), portion);
+    let feed = match part {
+        Part::Memory(_) => None,
+        Part::Stream(source) => Some(Feed::new(
+            source.clone(),
+            FeedOptions {
+                augment: None,
+                threads: threads(config),
+                rows: visits.portion().per_batch() as usize + AHEAD,
+                ranks: ranks.clone(),
+                start: passes.start * len as u64,
+                end: passes.end * len as u64,
+                visits: visits.clone(),
+            },
+        )?),
     };
-    Feed::new(source.clone(), options).map(Some)
+    Ok(Fed { part, visits, feed })
 }
 
 impl RunData {

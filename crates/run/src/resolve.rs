@@ -146,7 +146,6 @@ pub fn resolve(config: &Config, tuning: Option<Tuning>) -> Result<Resolved> {
         patience: config.train.early_stopping,
         min_delta: config.train.min_delta,
         max_steps: config.train.max_steps,
-        shuffle: config.data.shuffle,
         checkpoint: match config.checkpoint.every {
             Cadence::Never => CheckpointEvery::Never,
             Cadence::Epoch => CheckpointEvery::Epoch,

@@ -281,7 +281,7 @@ impl OneRun<'_> {
             on_epoch: &on_epoch,
             ranks: r.layout.plan.ranks,
         };
-        let feeds = Feeds::new(&r.config, &r.data, &r.options, r.layout.plan.ranks, &self.progress)?;
+        let feeds = Feeds::new(&r.config, &r.data, &r.options, &r.schedule, 0..r.layout.plan.ranks, &self.progress)?;
         let ends = self.all_ranks(&shared, saver.as_ref(), &feeds);
         self.watcher.ended();
         let reason =
@@ -418,10 +418,7 @@ impl OneRun<'_> {
         };
         let outcome = train_rank(rank, &job, self.progress, observer)?;
         // Without checkpoints there is nothing to go back to: the last parameters are tested.
-        let test = match feeds.test()? {
-            Some(test) if r.options.checkpoint == CheckpointEvery::Never => Some(evaluate(rank, test, 0, &r.options)?),
-            _ => None,
-        };
+        let test = feeds.test()?.map(|test| evaluate(rank, test, 0, &r.options)).transpose()?;
         Ok((outcome, test))
     }
 
@@ -445,8 +442,8 @@ impl OneRun<'_> {
         let comm = threads(1).swap_remove(0);
         let mut rank = Rank::new(device, comm, schedule)?;
         restore(&mut rank, &checkpoint, false)?;
-        let feed = input::evaluation(&r.config, test, &r.options, 1, 0..1)?;
-        evaluate(&mut rank, input::input(test, feed.as_ref())?, 0, &r.options).map(Some)
+        let fed = input::evaluation(&r.config, test, &r.options, &rank.schedule, &(0..1), 0..1)?;
+        evaluate(&mut rank, fed.input()?, 0, &r.options).map(Some)
     }
 }
 

@@ -1,8 +1,8 @@
 //! Training input: worker threads fetch, decode and augment samples ahead of the engine.
 //!
 //! A [`Feed`] is a ring of rows. Workers claim positions in order (position = sample of a pass, counted over all passes,
-//! see [`Supply`]), fill the row that belongs to it, and go on until the ring is full; ranks wait for the rows they need
-//! and say what they have read. What a row holds is a function of (seed, epoch, sample) alone, so that neither the number
+//! see [`Supply`]; only those that the ranks of this process read), fill the row that belongs to it, and go on until the ring
+//! is full; ranks wait for the rows they need and say what they have read. What a row holds is a function of (seed, epoch, sample) alone, so that neither the number
 //! of input threads nor that of replicas changes a bit, and a run goes on in mid-epoch with the very same rows.
 //!
 //! Rooms: `ring` (who waits for whom), [`augment`] (flip, crop, colours), [`cache`] (decoded samples in memory or on
@@ -19,7 +19,7 @@ pub use check::{Checked, check};
 
 use crate::stage::{Clock, Stage};
 use paceline_base::{Error, Result};
-use paceline_data::{Effort, Features, Order, Scratch, Source, Supply};
+use paceline_data::{Effort, Features, Scratch, Source, Supply, Visits};
 use ring::Ring;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -30,16 +30,17 @@ use std::time::Instant;
 /// What a feed delivers, and how far ahead.
 #[derive(Clone, Debug)]
 pub struct FeedOptions {
-    /// Which sample stands where; a pass is an epoch.
-    pub order: Order,
+    /// Which sample stands where, and which are read here; a pass is an epoch. The others are neither read nor decoded, and
+    /// take no row.
+    pub visits: Visits,
     /// What is done to training samples, if anything, and the seed of it.
     pub augment: Option<(Augment, u64)>,
     /// Worker threads, at least 1.
     pub threads: usize,
-    /// Rows that are kept at once; at least the largest batch.
+    /// Rows that are kept at once; at least what is read here of the largest batch.
     pub rows: usize,
-    /// Ranks that read it.
-    pub ranks: usize,
+    /// Ranks that read it, by their numbers among all.
+    pub ranks: Range<usize>,
     /// The first position.
     pub start: u64,
     /// After the last position.
@@ -54,7 +55,9 @@ pub struct Feed {
 
 struct Shared {
     source: Arc<dyn Source>,
-    order: Order,
+    visits: Visits,
+    /// The first rank that reads it.
+    first: usize,
     augment: Option<(Augment, u64)>,
     ring: Ring,
     clocks: [Clock; STAGES],
@@ -71,14 +74,21 @@ impl Feed {
     /// # Errors
     /// If a thread cannot be started.
     pub fn new(source: Arc<dyn Source>, options: FeedOptions) -> Result<Self> {
-        let FeedOptions { order, augment, threads, rows, ranks, start, end } = options;
+        let FeedOptions { visits, augment, threads, rows, ranks, start, end } = options;
         let size = source.shape().iter().product();
         let augment = augment.filter(|(augment, _)| !augment.is_nothing());
         let shared = Arc::new(Shared {
             source,
-            order,
+            first: ranks.start,
             augment,
-            ring: Ring::new(rows.max(threads), size, ranks, start, end),
+            ring: Ring::new(
+                rows.max(threads),
+                size,
+                ranks.len(),
+                visits.portion().before(start),
+                visits.portion().before(end),
+            ),
+            visits,
             clocks: Default::default(),
             deliver: Clock::default(),
             errors: std::sync::Mutex::default(),
@@ -126,9 +136,10 @@ impl Shared {
         let mut scratch = Scratch::default();
         let mut augmenter = Augmenter::default();
         let mut plain = vec![0; self.ring.size()];
-        while let Some(position) = self.ring.claim(&self.deliver) {
+        while let Some(number) = self.ring.claim(&self.deliver) {
             let before = scratch.effort;
-            self.ring.fill(position, |row| {
+            let position = self.visits.portion().at(number);
+            self.ring.fill(number, |row| {
                 let result = catch_unwind(AssertUnwindSafe(|| {
                     self.one(position, &mut scratch, &mut augmenter, &mut plain, row)
                 }));
@@ -148,9 +159,8 @@ impl Shared {
 
     /// Epoch and sample at a position.
     fn sample(&self, position: u64) -> (u64, usize) {
-        let len = self.order.len() as u64;
-        let epoch = position / len;
-        (epoch, self.order.at(epoch, (position % len) as usize))
+        let len = self.visits.len() as u64;
+        self.visits.at(position / len, position % len)
     }
 
     fn one(
@@ -199,14 +209,22 @@ impl Shared {
 
 impl Supply for Feed {
     fn wait(&self, rank: usize, positions: Range<u64>) -> Result<()> {
-        self.shared.ring.wait(rank, positions, &self.shared.deliver).map_err(|ring::Gone(position)| match position {
-            Some(position) => self.shared.error_at(position),
+        let Shared { visits, ring, first, deliver, .. } = &*self.shared;
+        let numbers = visits.portion().before(positions.start)..visits.portion().before(positions.end);
+        if numbers.end - numbers.start < positions.end.saturating_sub(positions.start) {
+            return Err(Error::internal(format!(
+                "rank {rank} reads positions {positions:?}, which were not asked for"
+            )));
+        }
+        ring.wait(rank - first, numbers, deliver).map_err(|ring::Gone(number)| match number {
+            Some(number) => self.shared.error_at(visits.portion().at(number)),
             None => Error::failure("the input was stopped"),
         })
     }
 
     fn look(&self, position: u64, at: &mut dyn FnMut(Features<'_>)) {
-        self.shared.ring.look(position, |bytes| at(Features::U8 { bytes, scale: 1.0 / 255.0, offset: 0.0 }));
+        let number = self.shared.visits.portion().before(position);
+        self.shared.ring.look(number, |bytes| at(Features::U8 { bytes, scale: 1.0 / 255.0, offset: 0.0 }));
     }
 
     fn label(&self, position: u64) -> u32 {
@@ -214,6 +232,7 @@ impl Supply for Feed {
     }
 
     fn release(&self, rank: usize, position: u64) {
-        self.shared.ring.release(rank, position);
+        let Shared { visits, ring, first, .. } = &*self.shared;
+        ring.release(rank - first, visits.portion().before(position));
     }
 }

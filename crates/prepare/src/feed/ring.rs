@@ -7,6 +7,8 @@
 //!    wakes up once for a batch and not once for a row.
 //! 4. A rank releases a batch as soon as it has read it.
 //!
+//! Positions here are those that this process reads, counted without gaps.
+//!
 //! Marks are atomics; the lock is taken only by those who sleep or wake others. Nothing here allocates after `new`.
 
 use crate::stage::Clock;
