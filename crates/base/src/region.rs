@@ -14,6 +14,30 @@ pub fn split_range(extent: usize, parts: usize, index: usize) -> Range<usize> {
     start..start + q + usize::from(index < r)
 }
 
+/// `0..extent` cut into one piece for each weight, in proportion: every piece has its share rounded down, and what is left goes,
+/// one element each, to the largest remainders, the first among equals. Equal weights give [`split_range`]; a weight of 0 gives
+/// an empty piece.
+///
+/// # Panics
+/// If no weight is above 0.
+pub fn weighted_ranges(extent: usize, weights: &[u64]) -> Vec<Range<usize>> {
+    let total: u128 = weights.iter().map(|&w| u128::from(w)).sum();
+    assert!(total > 0, "weights {weights:?} of which none is above 0");
+    let product = |i: usize| extent as u128 * u128::from(weights[i]);
+    let mut lens: Vec<usize> = (0..weights.len()).map(|i| (product(i) / total) as usize).collect();
+    let mut by_remainder: Vec<usize> = (0..weights.len()).collect();
+    by_remainder.sort_by_key(|&i| std::cmp::Reverse(product(i) % total)); // stable: the first among equals
+    let left = extent - lens.iter().sum::<usize>();
+    by_remainder[..left].iter().for_each(|&i| lens[i] += 1);
+    let mut start = 0;
+    lens.into_iter()
+        .map(|len| {
+            start += len;
+            start - len..start
+        })
+        .collect()
+}
+
 /// A hyper-rectangle of global coordinates: one half-open range per axis.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Region {
@@ -193,6 +217,30 @@ mod tests {
                 next = r.end;
             }
             prop_assert_eq!(next, extent);
+        }
+
+        #[test]
+        fn weighted_pieces_cover_the_extent_in_proportion(
+            extent in 0usize..1000,
+            weights in prop::collection::vec(prop_oneof![Just(0u64), 1u64..9, Just(u64::MAX)], 1..9),
+        ) {
+            prop_assume!(weights.iter().any(|&w| w > 0));
+            let pieces = weighted_ranges(extent, &weights);
+            let total: f64 = weights.iter().map(|&w| w as f64).sum();
+            let mut next = 0;
+            for (piece, &weight) in pieces.iter().zip(&weights) {
+                prop_assert_eq!(piece.start, next);
+                prop_assert!((piece.len() as f64 - extent as f64 * weight as f64 / total).abs() < 1.0 + 1e-9);
+                prop_assert!(weight > 0 || piece.is_empty());
+                next = piece.end;
+            }
+            prop_assert_eq!(next, extent);
+        }
+
+        #[test]
+        fn equal_weights_balance(extent in 0usize..100, parts in 1usize..12, weight in 1u64..1000) {
+            let balanced: Vec<_> = (0..parts).map(|i| split_range(extent, parts, i)).collect();
+            prop_assert_eq!(weighted_ranges(extent, &vec![weight; parts]), balanced);
         }
 
         #[test]

@@ -4,14 +4,14 @@
 mod common;
 
 use common::nets::{BRANCHES, GREY, PLAIN, RESIDUAL, net};
-use common::{Toy, distance, random_plan, run, run_from};
+use common::{Toy, distance, random_plan, run, run_from, same, simulator_agrees, two_plans};
 use paceline_base::optim::Rule;
 use paceline_data::Labelled;
 use paceline_engine::Progress;
 use paceline_engine::checkpoint::{Identity, Saver, latest};
 use paceline_graph::Graph;
 use paceline_kernels::{Cpu, CpuOptions, Reference};
-use paceline_plan::{Plan, Store, UpdateMode};
+use paceline_plan::{Plan, UpdateMode};
 use proptest::prelude::*;
 
 /// The models, and the data for them.
@@ -46,15 +46,9 @@ proptest! {
         let update = if sharded { UpdateMode::Sharded } else { UpdateMode::Replicated };
         let device = || if fused { Reference::with_fusions() } else { Reference::new() };
         let one = run(&graph, &Plan::data_parallel(1), RULES[rule], Reference::new, &data, batch, 4);
-        let mut mirrored = Plan::data_parallel(ranks);
-        mirrored.store = Store { update, bucket };
-        for plan in [mirrored, random_plan(&graph, ranks, dice, update, bucket)] {
+        for plan in two_plans(&graph, ranks, dice, update, bucket) {
             let many = run(&graph, &plan, RULES[rule], device, &data, batch, 4);
-            let (d, name) = distance(&many.snapshot, &one.snapshot);
-            prop_assert!(d < 1e-10, "{name} differs by {d:e} under {plan:?}");
-            for (a, b) in many.results.iter().zip(&one.results) {
-                prop_assert!((a.loss - b.loss).abs() < 1e-9 && a.correct == b.correct && a.count == b.count, "{a:?} {b:?}");
-            }
+            prop_assert_eq!(same(&many, &one, 1e-10), Ok(()), "{:?}", plan);
         }
     }
 }
@@ -78,8 +72,7 @@ proptest! {
         let one = run(&graph, &Plan::data_parallel(1), RULES[rule], Reference::new, &data, batch, 3);
         let plan = random_plan(&graph, ranks, dice, update, 40);
         let many = run(&graph, &plan, RULES[rule], cpu, &data, batch, 3);
-        let (d, name) = distance(&many.snapshot, &one.snapshot);
-        prop_assert!(d < 1e-4, "{name} differs by {d:e} under {plan:?}");
+        prop_assert_eq!(same(&many, &one, 1e-4), Ok(()), "{:?}", plan);
     }
 }
 
@@ -87,20 +80,7 @@ proptest! {
 fn simulator_and_reality_agree_on_bytes_and_memory() {
     for (kind, dice) in [(0, 1u64), (0, 2), (1, 3), (1, 4), (2, 5), (3, 6)] {
         let (graph, data) = case(kind, 12);
-        let plan = random_plan(&graph, 3, dice, UpdateMode::Sharded, 40);
-        let steps = 6; // of 4 samples: no partial batch
-        let cpu = || Cpu::new(CpuOptions::default()).unwrap();
-        let real = run(&graph, &plan, RULES[1], cpu, &data, 4, steps);
-        let cluster = paceline_plan::Cluster::threads();
-        let train = paceline_plan::simulate(&real.schedule, 0, &cluster);
-        let evaluate = paceline_plan::simulate(&real.schedule, 1, &cluster);
-        for to in 0..3 {
-            for from in 0..3 {
-                let expected = train.bytes[from][to] * steps as u64 + evaluate.bytes[from][to];
-                assert_eq!(real.received[to][from], expected, "{from} → {to}, plan {dice}");
-            }
-            assert_eq!(real.allocated[to] as u64, train.memory[to], "memory of rank {to}, plan {dice}");
-        }
+        simulator_agrees(&graph, &data, RULES[1], 4, dice);
     }
 }
 

@@ -3,12 +3,12 @@
 
 mod common;
 
-use common::{Toy, distance, random_plan, run};
+use common::{Toy, random_plan, run, same, simulator_agrees, two_plans};
 use paceline_base::op::Activation;
 use paceline_base::optim::Rule;
 use paceline_graph::{Graph, LayerSpec, model_file};
 use paceline_kernels::{Cpu, CpuOptions, Reference};
-use paceline_plan::{Plan, Store, UpdateMode};
+use paceline_plan::{Plan, UpdateMode};
 use proptest::prelude::*;
 
 const RULES: [Rule; 6] = [
@@ -89,15 +89,9 @@ proptest! {
         let update = if sharded { UpdateMode::Sharded } else { UpdateMode::Replicated };
         let device = || if fused { Reference::with_fusions() } else { Reference::new() };
         let one = run(&graph, &Plan::data_parallel(1), RULES[rule], Reference::new, &data, batch, 5);
-        let mut mirrored = Plan::data_parallel(ranks);
-        mirrored.store = Store { update, bucket };
-        for plan in [mirrored, random_plan(&graph, ranks, dice, update, bucket)] {
+        for plan in two_plans(&graph, ranks, dice, update, bucket) {
             let many = run(&graph, &plan, RULES[rule], device, &data, batch, 5);
-            let (d, name) = distance(&many.snapshot, &one.snapshot);
-            prop_assert!(d < 1e-10, "{name} differs by {d:e} under {plan:?}");
-            for (a, b) in many.results.iter().zip(&one.results) {
-                prop_assert!((a.loss - b.loss).abs() < 1e-9 && a.correct == b.correct && a.count == b.count, "{a:?} {b:?}");
-            }
+            prop_assert_eq!(same(&many, &one, 1e-10), Ok(()), "{:?}", plan);
         }
     }
 
@@ -117,28 +111,13 @@ proptest! {
         let one = run(&graph, &Plan::data_parallel(1), RULES[rule], Reference::new, &data, batch, 4);
         let plan = random_plan(&graph, ranks, dice, update, 40);
         let many = run(&graph, &plan, RULES[rule], cpu, &data, batch, 4);
-        let (d, name) = distance(&many.snapshot, &one.snapshot);
-        prop_assert!(d < 2e-5, "{name} differs by {d:e} under {plan:?}");
+        prop_assert_eq!(same(&many, &one, 2e-5), Ok(()), "{:?}", plan);
     }
 }
 
 #[test]
 fn simulator_and_reality_agree_on_bytes_and_memory() {
-    for (kind, dice) in [(1, 1u64), (1, 2), (2, 3), (3, 4), (3, 5), (0, 6)] {
-        let graph = graph(kind);
-        let data = Toy::new(24, &[3, 4], 5);
-        let plan = random_plan(&graph, 3, dice, UpdateMode::Sharded, 40);
-        let steps = 6; // of 8 samples: no partial batch
-        let real = run(&graph, &plan, RULES[3], || Cpu::new(CpuOptions::default()).unwrap(), &data, 8, steps);
-        let cluster = paceline_plan::Cluster::threads();
-        let train = paceline_plan::simulate(&real.schedule, 0, &cluster);
-        let evaluate = paceline_plan::simulate(&real.schedule, 1, &cluster);
-        for to in 0..3 {
-            for from in 0..3 {
-                let expected = train.bytes[from][to] * steps as u64 + evaluate.bytes[from][to];
-                assert_eq!(real.received[to][from], expected, "{from} → {to}, plan {dice}");
-            }
-            assert_eq!(real.allocated[to] as u64, train.memory[to], "memory of rank {to}, plan {dice}");
-        }
+    for (kind, dice) in [(1, 1u64), (1, 2), (2, 3), (3, 4), (3, 5), (0, 6), (2, 1 << 40)] {
+        simulator_agrees(&graph(kind), &Toy::new(24, &[3, 4], 5), RULES[3], 8, dice);
     }
 }

@@ -1,6 +1,6 @@
 //! Plans: how each operator is split, where its parts run, and how parameters are kept equal.
 
-use paceline_base::region::split_range;
+use paceline_base::region::{split_range, weighted_ranges};
 use paceline_base::text::did_you_mean;
 use paceline_base::{Error, Result};
 use paceline_graph::ops::{Needs, SplitDim};
@@ -58,6 +58,9 @@ pub struct Plan {
     pub default: Option<OpPlan>,
     /// How parameters are kept equal.
     pub store: Store,
+    /// A weight for each rank, by which samples are shared out wherever an operator is split along them: for ranks that are
+    /// not equally fast, or do not have equally many samples. All alike if absent.
+    pub shares: Option<Vec<u64>>,
 }
 
 /// One part of an operator, placed.
@@ -79,13 +82,26 @@ pub struct Parts {
 impl Plan {
     /// Samples split over all ranks, parameters mirrored. One rank: no parallelism.
     pub fn data_parallel(ranks: usize) -> Self {
-        Self { ranks, operators: BTreeMap::new(), default: None, store: Store::default() }
+        Self { ranks, operators: BTreeMap::new(), default: None, store: Store::default(), shares: None }
     }
 
     /// Checks the plan against a model: names, dimensions, degrees, ranks.
     pub fn check(&self, graph: &Graph) -> Result<()> {
         if self.ranks == 0 {
             return Err(Error::user("plan: ranks is 0; give at least 1"));
+        }
+        match &self.shares {
+            Some(shares) if shares.len() != self.ranks => {
+                return Err(Error::user(format!(
+                    "plan: shares has {} weights for {} ranks; give one for each",
+                    shares.len(),
+                    self.ranks
+                )));
+            }
+            Some(shares) if shares.iter().all(|&w| w == 0) => {
+                return Err(Error::user("plan: shares are all 0; give at least one rank a weight above 0"));
+            }
+            _ => {}
         }
         for name in self.operators.keys() {
             match graph.nodes.iter().position(|n| n.name == *name) {
@@ -180,13 +196,29 @@ impl Plan {
                 self.ranks - 1
             )));
         }
+        let samples = match &self.shares {
+            Some(shares) => {
+                // Samples are the outermost dimension: the parts of one piece stand together.
+                let pieces = ranks.chunks(count / degrees[0]);
+                let weights: Vec<u64> =
+                    pieces.map(|on| on.iter().fold(0, |sum: u64, &rank| sum.saturating_add(shares[rank]))).collect();
+                if weights.iter().all(|&w| w == 0) {
+                    return Err(fail(
+                        "its parts are on ranks whose shares are 0; give one of them a weight above 0".into(),
+                    ));
+                }
+                weighted_ranges(dims[0].extent, &weights)
+            }
+            None => (0..degrees[0]).map(|piece| split_range(dims[0].extent, degrees[0], piece)).collect(),
+        };
         Ok((0..count)
             .map(|part| {
                 let (mut rest, mut ranges) = (part, vec![0..0; dims.len()]);
-                for axis in (0..dims.len()).rev() {
+                for axis in (1..dims.len()).rev() {
                     ranges[axis] = split_range(dims[axis].extent, degrees[axis], rest % degrees[axis]);
                     rest /= degrees[axis];
                 }
+                ranges[0] = samples[rest].clone();
                 Part { rank: ranks[part], needs: node.op.needs(&ranges, &shapes) }
             })
             .collect())

@@ -3,6 +3,7 @@
 //! ```toml
 //! format = 1
 //! ranks = 2
+//! shares = [3, 1]              # optional: three samples of four are for rank 0
 //!
 //! [operators.hidden1]          # model parallel: each rank holds half of the outputs
 //! split = { out = 2 }
@@ -31,11 +32,13 @@ struct File {
     bucket: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     default: Option<OpPlan>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shares: Option<Vec<u64>>,
     #[serde(default)]
     operators: BTreeMap<String, OpPlan>,
 }
 
-const KEYS: [&str; 6] = ["format", "ranks", "update", "bucket", "default", "operators"];
+const KEYS: [&str; 7] = ["format", "ranks", "update", "bucket", "shares", "default", "operators"];
 
 /// Reads a plan from the text of a file; `path` is for messages.
 pub fn parse(text: &str, path: &str) -> Result<Plan> {
@@ -61,6 +64,7 @@ pub fn parse(text: &str, path: &str) -> Result<Plan> {
         operators: file.operators,
         default: file.default,
         store: Store { update: file.update.unwrap_or(store.update), bucket: file.bucket.unwrap_or(store.bucket) },
+        shares: file.shares,
     })
 }
 
@@ -71,6 +75,7 @@ pub fn to_toml(plan: &Plan) -> Result<String> {
         ranks: plan.ranks,
         update: Some(plan.store.update),
         bucket: Some(plan.store.bucket),
+        shares: plan.shares.clone(),
         default: plan.default.clone(),
         operators: plan.operators.clone(),
     };
@@ -103,6 +108,12 @@ mod tests {
             "format=1\nranks=2\n[operators.hidden1]\nsplit={out=2}\n[operators.logits]\nsplit={in=2}\nranks=[1,0]",
             "fits",
         );
+        check("format=1\nranks=2\nshares=[3,1]", "fits");
+        check("format=1\nranks=2\nshares=[0,1]\n[operators.hidden1]\nsplit={out=2}", "fits");
+        check("format=1\nranks=2\nshares=[3]", "1 weights for 2 ranks");
+        check("format=1\nranks=2\nshares=[0,0]", "all 0");
+        check("format=1\nranks=2\nshares=[-1,2]", "shares");
+        check("format=1\nranks=2\nshares=[0,1]\n[operators.hidden1]\nsplit={}\nranks=[0]", "whose shares are 0");
         check("ranks=2", "`format = 1` is missing");
         check("format=9\nranks=2", "newer");
         check("format=1\nrank=2", "did you mean ranks?");

@@ -53,6 +53,21 @@ fn regions(plan: &Plan, name: &str) -> Vec<String> {
 }
 
 #[test]
+fn samples_are_shared_out_by_weight() {
+    let rows =
+        |text: &str, name: &str| regions(&plan(text), name).iter().map(|r| r[1..5].to_string()).collect::<Vec<_>>();
+    assert_eq!(rows("shares=[3,1]", "conv"), ["0..3", "3..4"]);
+    assert_eq!(rows("shares=[3,1]", "loss"), ["0..3", "3..4"]);
+    assert_eq!(rows("shares=[0,1]", "relu"), ["0..0", "0..4"]);
+    // By the ranks that the parts are on, and those of a piece together.
+    assert_eq!(rows("shares=[3,1]\n[operators.conv]\nsplit={sample=2}\nranks=[1,0]", "norm"), ["0..1", "1..4"]);
+    let both = "shares=[3,1]\n[operators.conv]\nsplit={sample=2, out=2}\nranks=[0,0,0,1]";
+    assert_eq!(rows(both, "conv"), ["0..2", "0..2", "2..4", "2..4"]);
+    // What is not split along samples knows no shares.
+    assert_eq!(rows("shares=[3,1]\n[operators.conv]\nsplit={out=2}", "conv"), ["0..4", "0..4"]);
+}
+
+#[test]
 fn what_follows_is_split_as_the_convolution_before_it() {
     let rows = plan("[operators.conv]\nsplit={height=2}");
     assert_eq!(regions(&rows, "relu"), ["[0..4, 0..3, 0..4, 0..8]", "[0..4, 3..6, 0..4, 0..8]"]);

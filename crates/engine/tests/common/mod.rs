@@ -10,7 +10,7 @@ use paceline_data::{Features, Labelled, Order, Samples};
 use paceline_engine::checkpoint::{Checkpoint, Snapshot, TensorData, gather, initialize, restore};
 use paceline_engine::{Batch, Rank, StepResult};
 use paceline_graph::Graph;
-use paceline_kernels::Device;
+use paceline_kernels::{Cpu, CpuOptions, Device};
 use paceline_plan::{Batches, OpPlan, PhaseKind, Plan, Schedule, Store, UpdateMode, lower};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -164,8 +164,24 @@ pub fn distance(a: &Snapshot, b: &Snapshot) -> (f64, String) {
     worst
 }
 
-/// A random plan that fits: every operator gets its own split and its own ranks.
-pub fn random_plan(graph: &Graph, ranks: usize, mut dice: u64, update: UpdateMode, bucket: usize) -> Plan {
+/// Gives a plan random weights, some of them 0; for a third of the dice none.
+pub fn with_shares(mut plan: Plan, graph: &Graph, dice: u64) -> Plan {
+    if dice.is_multiple_of(3) {
+        return plan;
+    }
+    let weight = |rank: usize| (dice.rotate_left(7 * rank as u32) >> 3) % 4;
+    plan.shares = Some((0..plan.ranks).map(weight).collect());
+    if plan.check(graph).is_err() {
+        // An operator is only on ranks that have no weight.
+        plan.shares = Some((0..plan.ranks).map(|rank| 1 + weight(rank)).collect());
+    }
+    plan
+}
+
+/// A random plan that fits: every operator gets its own split and its own ranks, and ranks get shares of the samples.
+pub fn random_plan(graph: &Graph, ranks: usize, dice: u64, update: UpdateMode, bucket: usize) -> Plan {
+    let first = dice;
+    let mut dice = dice;
     let mut roll = |n: usize| {
         dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (dice >> 33) as usize % n
@@ -186,5 +202,47 @@ pub fn random_plan(graph: &Graph, ranks: usize, mut dice: u64, update: UpdateMod
         let ranks = (0..parts).map(|_| roll(ranks)).collect();
         operators.insert(node.name.clone(), OpPlan { split, ranks: Some(ranks) });
     }
-    Plan { ranks, operators, default: None, store: Store { update, bucket } }
+    let plan = Plan { ranks, operators, default: None, store: Store { update, bucket }, shares: None };
+    with_shares(plan, graph, first)
+}
+
+/// Samples shared out by weight over mirrored ranks, and a random plan.
+pub fn two_plans(graph: &Graph, ranks: usize, dice: u64, update: UpdateMode, bucket: usize) -> [Plan; 2] {
+    let mut mirrored = Plan::data_parallel(ranks);
+    mirrored.store = Store { update, bucket };
+    [with_shares(mirrored, graph, dice), random_plan(graph, ranks, dice, update, bucket)]
+}
+
+/// Whether what ranks computed under a plan is what one rank computed, tensors to `tolerance`.
+pub fn same(many: &Trained, one: &Trained, tolerance: f64) -> Result<(), String> {
+    let (d, name) = distance(&many.snapshot, &one.snapshot);
+    if d.is_nan() || d >= tolerance {
+        return Err(format!("{name} differs by {d:e}"));
+    }
+    for (a, b) in many.results.iter().zip(&one.results) {
+        let near = (a.loss - b.loss).abs() < 10.0 * tolerance * b.loss.abs().max(1.0);
+        if a.count != b.count || !near || (tolerance < 1e-9 && a.correct != b.correct) {
+            return Err(format!("{a:?} {b:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// Bytes on every link and memory of every rank: what the simulator says is what three ranks do.
+pub fn simulator_agrees(graph: &Graph, data: &Toy, rule: Rule, batch: usize, dice: u64) {
+    assert_eq!(data.len() % batch, 0, "no partial batch");
+    let plan = random_plan(graph, 3, dice, UpdateMode::Sharded, 40);
+    let steps = 6;
+    let cpu = || Cpu::new(CpuOptions::default()).unwrap();
+    let real = run(graph, &plan, rule, cpu, data, batch, steps);
+    let cluster = paceline_plan::Cluster::threads();
+    let train = paceline_plan::simulate(&real.schedule, 0, &cluster);
+    let evaluate = paceline_plan::simulate(&real.schedule, 1, &cluster);
+    for to in 0..3 {
+        for from in 0..3 {
+            let expected = train.bytes[from][to] * steps as u64 + evaluate.bytes[from][to];
+            assert_eq!(real.received[to][from], expected, "{from} → {to}, plan {dice}");
+        }
+        assert_eq!(real.allocated[to] as u64, train.memory[to], "memory of rank {to}, plan {dice}");
+    }
 }
