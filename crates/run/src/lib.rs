@@ -14,6 +14,7 @@ pub mod config;
 mod demo;
 mod input;
 mod kernels;
+pub mod launch;
 mod memory;
 mod prepare;
 mod resolve;
