@@ -17,6 +17,10 @@ pub enum Collective {
     ReduceScatter,
     /// Everywhere, chunk `i` of member `i`.
     AllGather,
+    /// Everywhere the sum of the summands rounded to 16 bits, rounded again: half the bytes. Other types than `f32` are summed as they are.
+    AllReduceBf16,
+    /// Everywhere the sum of summands that are mostly zero: only what is not zero travels.
+    AllReduceSparse,
 }
 
 impl fmt::Display for Collective {
@@ -25,6 +29,8 @@ impl fmt::Display for Collective {
             Collective::AllReduce => "all-reduce",
             Collective::ReduceScatter => "reduce-scatter",
             Collective::AllGather => "all-gather",
+            Collective::AllReduceBf16 => "all-reduce in 16 bits",
+            Collective::AllReduceSparse => "sparse all-reduce",
         })
     }
 }
@@ -45,7 +51,7 @@ pub fn elements_moved(what: Collective, len: usize, members: usize, from: usize,
     let reduce = chunk(len, members, to).len();
     let gather = chunk(len, members, from).len();
     match what {
-        Collective::AllReduce => reduce + gather,
+        Collective::AllReduce | Collective::AllReduceBf16 | Collective::AllReduceSparse => reduce + gather,
         Collective::ReduceScatter => reduce,
         Collective::AllGather => gather,
     }

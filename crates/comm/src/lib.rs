@@ -32,10 +32,14 @@
 //! # }
 //! ```
 
+mod bf16;
 mod comm;
 pub mod host;
+mod meter;
 #[cfg(feature = "mpi")]
 pub mod mpi;
+mod rest;
+mod sum;
 pub mod threads;
 pub mod world;
 

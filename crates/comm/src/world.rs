@@ -13,6 +13,7 @@
 
 use crate::{Comm, threads};
 use paceline_base::{Error, Result};
+use std::time::Duration;
 
 /// What a launcher tells its processes through the environment, before MPI is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,6 +118,12 @@ impl World {
         &self.hosts
     }
 
+    /// MPI itself, where there are several processes.
+    #[cfg(feature = "mpi")]
+    pub fn session(&mut self) -> Option<&mut crate::mpi::Session> {
+        self.mpi.as_mut()
+    }
+
     /// What every process brings, in their order. All must call it.
     pub fn gather(&mut self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
         #[cfg(feature = "mpi")]
@@ -141,17 +148,49 @@ impl World {
     /// # Panics
     /// If `local` is 0.
     pub fn ranks(&mut self, local: usize) -> Result<Vec<Box<dyn Comm>>> {
+        self.ranks_within(local, crate::threads::DEFAULT_TIMEOUT)
+    }
+
+    /// The same; a rank that waits for `timeout` without any news fails, and names those who are missing.
+    ///
+    /// # Panics
+    /// If `local` is 0.
+    pub fn ranks_within(&mut self, local: usize, timeout: Duration) -> Result<Vec<Box<dyn Comm>>> {
         #[cfg(feature = "mpi")]
         if let Some(session) = &mut self.mpi {
-            return session.ranks(local);
+            return session.ranks(local, &crate::mpi::Settings { timeout, ..Default::default() });
         }
-        Ok(threads(local).into_iter().map(|comm| Box::new(comm) as Box<dyn Comm>).collect())
+        let patient = |mut comm: crate::Threads| {
+            comm.set_timeout(timeout);
+            Box::new(comm) as Box<dyn Comm>
+        };
+        Ok(threads(local).into_iter().map(patient).collect())
     }
 }
 
 /// What to do where MPI is wanted and this program has none.
 pub const BUILD: &str = "install an MPI library (Debian: apt-get install openmpi-bin libopenmpi-dev libclang-dev) and build \
      with cargo build --release --features mpi";
+
+/// An MPI library, by family: what its `mpirun` is called and which flags that takes depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Library {
+    /// Open MPI.
+    OpenMpi,
+    /// MPICH, and what is derived from it (Intel MPI, MVAPICH, Cray).
+    Mpich,
+}
+
+/// The library that this program was built with.
+pub fn library() -> Option<Library> {
+    #[cfg(feature = "mpi")]
+    {
+        let open = crate::mpi::ffi::library_version().contains("Open MPI");
+        Some(if open { Library::OpenMpi } else { Library::Mpich })
+    }
+    #[cfg(not(feature = "mpi"))]
+    None
+}
 
 /// Whether this program can connect several processes.
 pub const fn has_mpi() -> bool {

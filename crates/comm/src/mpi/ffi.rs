@@ -200,3 +200,12 @@ fn byte() -> sys::MPI_Datatype {
 fn size(len: usize) -> Result<c_int> {
     c_int::try_from(len).map_err(|_| Error::internal(format!("a message of {len} bytes; MPI takes 2 GiB at most")))
 }
+
+/// What the library says of itself. May be called before it is initialised.
+pub fn library_version() -> String {
+    let mut text = [0u8; sys::MPI_MAX_LIBRARY_VERSION_STRING as usize + 1];
+    let mut len: c_int = 0;
+    // SAFETY: the buffer is as long as the library may need.
+    unsafe { sys::MPI_Get_library_version(text.as_mut_ptr().cast(), &mut len) };
+    String::from_utf8_lossy(&text[..(len.max(0) as usize).min(text.len())]).trim_matches('\0').trim().into()
+}

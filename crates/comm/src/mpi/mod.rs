@@ -1,6 +1,31 @@
-//! Ranks that are processes, connected by MPI.
+//! Ranks that are processes, or threads of several processes, connected by MPI.
+//!
+//! One **courier** thread in each process does all that concerns MPI. Ranks hand it their orders (a buffer on loan, what to
+//! do with it, a sequence number) and take the buffers back when it is done; between the two they compute.
+//!
+//! Collectives are our own, over messages, and not the library's: sums run in rank order, so that every rank gets the same
+//! bits and N processes give the bits of N threads; a peer that is late is known by name; and pieces of a large buffer are
+//! summed in the cache while the next ones travel. A collective among processes 0…P−1, where process `p` is responsible for
+//! the *span* of chunks of its ranks:
+//!
+//! 1. Ranks of one process are summed first, in shared memory, piece by piece.
+//! 2. Each process sends every other the summands of that one's span, and sums what comes for its own, in process order.
+//! 3. Each sends its sums to all others.
+//!
+//! So every process sends and receives `2 (P−1)/P` of the buffer, which no algorithm can undercut, in two rounds.
+//! A reduce-scatter leaves step 3 out, an all-gather has only that. Pieces of a span go one after another, a few at a time.
+//!
+//! Messages of one operation have a tag made of its sequence number, so that operations under way at the same time do not
+//! mix. What is not data (a rank failed, where are you, I leave) goes over a communicator of its own ([`notice`]).
 
-mod ffi;
+mod coding;
+mod courier;
+mod desk;
+pub mod ffi;
+mod meeting;
+mod notice;
+mod parcel;
+mod rank;
 mod session;
 
-pub use session::Session;
+pub use session::{Session, Settings};

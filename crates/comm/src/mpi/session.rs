@@ -1,10 +1,31 @@
 //! MPI begun and ended, and what processes agree on before their ranks are made.
 
+use super::courier::{Courier, Rules};
+use super::desk::Desk;
 use super::ffi::Communicator;
+use super::rank::{MpiRank, Thread};
 use crate::Comm;
+use crate::world::host_name;
 use ::mpi::Threading;
 use ::mpi::environment::Universe;
 use paceline_base::{Error, Result};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How ranks over MPI work, where the defaults are not wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Bytes of a large buffer that travel at a time.
+    pub piece: usize,
+    /// How long a rank may wait without any news.
+    pub timeout: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { piece: 256 << 10, timeout: crate::threads::DEFAULT_TIMEOUT }
+    }
+}
 
 /// MPI, from its beginning to its end.
 pub struct Session {
@@ -13,6 +34,8 @@ pub struct Session {
     processes: usize,
     /// Ends MPI when it is dropped; left alone if the job failed, because the end waits for everybody.
     universe: Option<Universe>,
+    /// Of all ranks that were made, to know whether the job failed.
+    desks: Vec<Arc<Desk>>,
 }
 
 impl Session {
@@ -27,7 +50,13 @@ impl Session {
             )));
         }
         let world = Communicator::world()?;
-        Ok(Self { world, process: world.process()?, processes: world.processes()?, universe: Some(universe) })
+        Ok(Self {
+            world,
+            process: world.process()?,
+            processes: world.processes()?,
+            universe: Some(universe),
+            desks: Vec::new(),
+        })
     }
 
     /// This process.
@@ -64,15 +93,46 @@ impl Session {
     }
 
     /// The ranks that this process holds.
-    pub fn ranks(&mut self, local: usize) -> Result<Vec<Box<dyn Comm>>> {
-        let _ = local;
-        Err(Error::internal("ranks over MPI are not there yet"))
+    pub fn ranks(&mut self, local: usize, settings: &Settings) -> Result<Vec<Box<dyn Comm>>> {
+        assert!(local > 0, "at least one rank");
+        let mut facts = (local as u64).to_le_bytes().to_vec();
+        facts.extend(host_name().bytes());
+        let (mut first, mut hosts) = (vec![0], Vec::new());
+        for facts in self.gather(&facts)? {
+            let count = u64::from_le_bytes(facts[..8].try_into().expect("eight bytes"));
+            first.push(first[first.len() - 1] + count as usize);
+            hosts.push(String::from_utf8_lossy(&facts[8..]).into_owned());
+        }
+        let (data, notices) = (self.world.duplicate()?, self.world.duplicate()?);
+        let tags = (data.largest_tag()? as u64 / 3).min(1 << 28);
+        let rules = Rules { piece: settings.piece, timeout: settings.timeout, tags };
+        let desk = Arc::new(Desk::new(self.process, first.into(), hosts.into()));
+        let courier = Courier::new(desk.clone(), data, notices, rules);
+        let watched = desk.clone();
+        let thread = std::thread::Builder::new()
+            .name("courier".into())
+            .spawn(move || {
+                if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| courier.work())).is_err() {
+                    watched.fail("the communication thread panicked".into());
+                }
+            })
+            .map_err(|e| Error::failure(format!("cannot start the communication thread: {e}")))?;
+        let thread = Arc::new(Thread(Some(thread)));
+        self.desks.push(desk.clone());
+        let rank = |local| Box::new(MpiRank::new(local, desk.clone(), thread.clone())) as Box<dyn Comm>;
+        Ok((0..local).map(rank).collect())
+    }
+
+    /// All processes, for what is compared with the library's own operations.
+    pub fn communicator(&self) -> Communicator {
+        self.world
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        if std::thread::panicking() {
+        // After a failure the others may never come to the end: this process just ends, and the launcher ends the rest.
+        if std::thread::panicking() || self.desks.iter().any(|d| d.has_failed()) {
             std::mem::forget(self.universe.take());
         }
     }

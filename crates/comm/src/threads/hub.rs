@@ -1,7 +1,7 @@
 //! What the ranks of one process share: lanes for messages, groups for collectives, who failed and who left.
 
-use super::rest::Dormitory;
 use super::slot::Slot;
+use crate::rest::Dormitory;
 use paceline_base::{Error, Result};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

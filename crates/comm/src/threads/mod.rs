@@ -10,20 +10,17 @@
 //! the first.
 
 mod hub;
-mod meter;
 mod op;
-mod rest;
 mod slot;
-mod sum;
 mod table;
 
+use crate::meter::Meter;
+use crate::rest::{Patience, Rest};
 use crate::{Collective, Comm, Counters, GroupId, Ticket};
 use hub::Hub;
-use meter::Meter;
 use op::{Joined, Kind, Op, Stage};
 use paceline_base::{Error, Result};
 use paceline_kernels::Staging;
-use rest::{Patience, Rest};
 use std::sync::Arc;
 use std::time::Duration;
 use table::Table;

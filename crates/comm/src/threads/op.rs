@@ -12,10 +12,10 @@
 //! 3. When all are finished, the operation is complete, and each takes its buffer back.
 
 use super::hub::{Group, Hub, LANE, RING};
-use super::meter::Meter;
 use super::slot::Post;
-use super::sum;
 use crate::host::Element;
+use crate::meter::Meter;
+use crate::sum;
 use crate::{Collective, chunk, elements_moved};
 use paceline_base::Result;
 use paceline_base::units::DType;
@@ -239,7 +239,8 @@ unsafe fn apply<T: Element>(what: Collective, members: usize, me: usize, buffer:
     // SAFETY: the caller's promise.
     unsafe {
         match what {
-            Collective::AllReduce => sum::everywhere(members, buffer, range),
+            Collective::AllReduce | Collective::AllReduceSparse => sum::everywhere(members, buffer, range),
+            Collective::AllReduceBf16 => sum::everywhere_rounded(members, buffer, range),
             Collective::ReduceScatter => sum::into_mine(members, me, buffer, range),
             Collective::AllGather => sum::take_in(members, me, buffer, |m| chunk(len, members, m)),
         }

@@ -4,7 +4,9 @@
 //! same bits. Two members take one pass that reads two streams and writes two. More go block by block, so that the
 //! running sum stays in the first-level cache and every buffer is read once and written once.
 
+use crate::bf16::round;
 use crate::host::Element;
+use paceline_base::units::DType;
 use std::ops::Range;
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
@@ -15,7 +17,7 @@ const BLOCK: usize = 1024;
 ///
 /// # Safety `buffer(0..members)` are distinct buffers, valid and aligned for `range`, in which nobody else touches
 /// `range` meanwhile.
-pub(super) unsafe fn everywhere<T: Element>(members: usize, buffer: impl Fn(usize) -> *mut T, range: Range<usize>) {
+pub(crate) unsafe fn everywhere<T: Element>(members: usize, buffer: impl Fn(usize) -> *mut T, range: Range<usize>) {
     if members == 2 {
         // SAFETY: distinct buffers, and `range` is ours alone.
         let (a, b) = unsafe { (part_mut(buffer(0), &range), part_mut(buffer(1), &range)) };
@@ -32,11 +34,36 @@ pub(super) unsafe fn everywhere<T: Element>(members: usize, buffer: impl Fn(usiz
     }
 }
 
+/// The same with summands and sums rounded to 16 bits, if they are `f32`.
+///
+/// # Safety
+/// As for [`everywhere`].
+pub(crate) unsafe fn everywhere_rounded<T: Element>(
+    members: usize,
+    buffer: impl Fn(usize) -> *mut T,
+    range: Range<usize>,
+) {
+    if T::DTYPE == DType::F32 {
+        for m in 0..members {
+            // SAFETY: `range` of every buffer is ours alone, and T is f32.
+            round(unsafe { part_mut(buffer(m).cast(), &range) });
+        }
+    }
+    // SAFETY: the caller's promise.
+    unsafe { everywhere(members, &buffer, range.clone()) };
+    if T::DTYPE == DType::F32 {
+        for m in 0..members {
+            // SAFETY: as above.
+            round(unsafe { part_mut(buffer(m).cast(), &range) });
+        }
+    }
+}
+
 /// Sums `range` of all buffers and writes the sum into that of `me`.
 ///
 /// # Safety
 /// As for [`everywhere`].
-pub(super) unsafe fn into_mine<T: Element>(
+pub(crate) unsafe fn into_mine<T: Element>(
     members: usize,
     me: usize,
     buffer: impl Fn(usize) -> *mut T,
@@ -64,7 +91,7 @@ pub(super) unsafe fn into_mine<T: Element>(
 /// # Safety
 /// `buffer(0..members)` are distinct buffers, valid and aligned for all chunks; nobody writes to chunk `m` of buffer `m`, and nobody else
 /// touches the other chunks of buffer `me` meanwhile.
-pub(super) unsafe fn take_in<T: Element>(
+pub(crate) unsafe fn take_in<T: Element>(
     members: usize,
     me: usize,
     buffer: impl Fn(usize) -> *mut T,
@@ -117,7 +144,7 @@ unsafe fn part_mut<'a, T>(data: *mut T, range: &Range<usize>) -> &'a mut [T] {
 }
 
 /// The two loops, compiled for each vector width and chosen at run time.
-mod vector {
+pub(crate) mod vector {
     use super::Element;
 
     #[inline(always)]
@@ -151,7 +178,7 @@ mod vector {
             }
 
             #[doc = $doc]
-            pub(super) fn $name<T: Element>(a: &mut [T], b: $second) {
+            pub(crate) fn $name<T: Element>(a: &mut [T], b: $second) {
                 #[cfg(target_arch = "x86_64")]
                 {
                     if a.len() >= 16 && is_x86_feature_detected!("avx512f") {

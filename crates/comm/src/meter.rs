@@ -11,7 +11,7 @@ use std::time::Instant;
 const TIMED: usize = 2048;
 
 /// The counters of one rank and the clock edges it is between.
-pub(super) struct Meter {
+pub(crate) struct Meter {
     pub counters: Counters,
     waiting_since: Option<Instant>,
     edge: Option<Instant>,

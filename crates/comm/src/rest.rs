@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 const LONGEST_NAP: Duration = Duration::from_millis(50);
 
 /// Where the ranks of one hub sleep.
-pub(super) struct Dormitory {
+pub(crate) struct Dormitory {
     /// How many sleep or are about to: the one word that a busy rank looks at.
     sleepers: AtomicUsize,
     beds: Box<[Bed]>,
@@ -86,7 +86,7 @@ impl Bed {
 
 /// What a rank with nothing to do does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rest {
+pub(crate) enum Rest {
     /// Look again almost at once.
     Spin,
     /// Let another thread run first.
@@ -106,7 +106,7 @@ const YIELDING: Duration = Duration::from_micros(250);
 ///
 /// It learns: where spinning did not help (the peer computes for long, or waits for this very core) it spins less
 /// the next time, and more again where it did.
-pub(super) struct Patience {
+pub(crate) struct Patience {
     rounds: u32,
     spins: u32,
     most: u32,

@@ -1,0 +1,435 @@
+//! The communication thread: takes orders, moves pieces, notices who is missing, and rests when there is nothing to do.
+//!
+//! It does not spin beside ranks that compute: with as many ranks as cores every turn of it is taken from a kernel. While a
+//! rank computes it looks, then naps for a few ten to a few hundred microseconds; while all ranks wait it has their core and
+//! looks without pause for a while. MPI moves data only inside its calls, so that it cannot sleep until something comes.
+
+use super::desk::{Desk, Done, Kind, Order, ROOM};
+use super::ffi::Communicator;
+use super::meeting::{Meeting, Way};
+use super::notice::{Board, Notice};
+use super::parcel::Parcel;
+use paceline_base::{Error, Result};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Collectives that move at the same time. One whose number is lower than all of them moves anyway, so that the lowest one
+/// of all never waits for room: nothing can deadlock.
+const ACTIVE: usize = 4;
+
+/// How long to look without pause when all ranks wait, and how long then to give way before napping.
+const SPINNING: Duration = Duration::from_micros(50);
+const YIELDING: Duration = Duration::from_millis(2);
+
+/// Shortest and longest nap beside ranks that compute, in microseconds.
+const NAPS: (u64, u64) = (20, 320);
+
+/// How often notices are looked for.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// How long those who are asked may take to answer, and the last notices to leave.
+const ANSWER: Duration = Duration::from_secs(2);
+
+/// How long messages of a process that has left may still take.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// How the courier works.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    /// Bytes that travel at a time.
+    pub piece: usize,
+    /// How long a rank may wait without any news.
+    pub timeout: Duration,
+    /// Number of different tags.
+    pub tags: u64,
+}
+
+struct Question {
+    asked: Instant,
+    missing: Vec<(usize, bool)>,
+    /// By process.
+    answers: Vec<Option<String>>,
+    waited: Duration,
+    what: String,
+}
+
+/// See the module's text.
+pub struct Courier {
+    desk: Arc<Desk>,
+    comm: Communicator,
+    board: Board,
+    rules: Rules,
+    seen: u64,
+    orders: Vec<Order>,
+    meetings: Vec<Meeting>,
+    closed: Vec<Meeting>,
+    /// Where pieces arrive. As large as most meetings need from the start: memory that is not touched costs nothing.
+    pool: Vec<Vec<u8>>,
+    parcels: Vec<Parcel>,
+    empty: Vec<Parcel>,
+    /// Messages within this process, of which only one end is here.
+    single: Vec<Order>,
+    departed: Vec<bool>,
+    question: Option<Question>,
+    looked: Instant,
+    idle: Option<Instant>,
+    stalled: Option<Instant>,
+    nap: u64,
+}
+
+impl Courier {
+    pub fn new(desk: Arc<Desk>, comm: Communicator, notices: Communicator, rules: Rules) -> Self {
+        let processes = desk.first.len() - 1;
+        let mut closed = Vec::with_capacity(ROOM);
+        closed.extend((0..ROOM / 4).map(|_| Meeting::new(desk.local(), processes)));
+        let mut empty = Vec::with_capacity(ROOM);
+        empty.extend((0..ROOM / 4).map(|_| Parcel::new()));
+        let mut pool = Vec::with_capacity(ROOM);
+        pool.extend((0..2 * ACTIVE).map(|_| vec![0; Meeting::scratch(processes, rules.piece)]));
+        Self {
+            desk,
+            comm,
+            board: Board::new(notices),
+            rules,
+            seen: 0,
+            orders: Vec::with_capacity(ROOM),
+            meetings: Vec::with_capacity(ROOM),
+            closed,
+            pool,
+            parcels: Vec::with_capacity(ROOM),
+            empty,
+            single: Vec::with_capacity(ROOM),
+            departed: vec![false; processes],
+            question: None,
+            looked: Instant::now(),
+            idle: None,
+            stalled: None,
+            nap: NAPS.0,
+        }
+    }
+
+    /// Works until all ranks of the process have left, or one of any process failed.
+    pub fn work(mut self) {
+        loop {
+            if self.desk.has_failed() {
+                return self.give_up();
+            }
+            match self.turn() {
+                Ok(true) => (self.idle, self.stalled, self.nap) = (None, None, NAPS.0),
+                Ok(false) if self.is_over() => return self.take_leave(),
+                Ok(false) => self.rest(),
+                Err(e) => self.desk.fail(format!("process {} on {}: {}", self.desk.process, self.host(), e.message())),
+            }
+        }
+    }
+
+    fn host(&self) -> &str {
+        &self.desk.hosts[self.desk.process]
+    }
+
+    fn is_over(&self) -> bool {
+        let left = self.desk.left.load(Ordering::Acquire) == self.desk.local();
+        left && !self.has_work() && !self.desk.has_orders(self.seen)
+    }
+
+    fn has_work(&self) -> bool {
+        !(self.meetings.is_empty() && self.parcels.is_empty() && self.single.is_empty())
+    }
+
+    /// One look at everything; true if there was any news.
+    fn turn(&mut self) -> Result<bool> {
+        let mut news = self.take_orders()?;
+        self.activate();
+        let Self { desk, comm, rules, meetings, parcels, pool, .. } = self;
+        let mut at = 0;
+        while at < meetings.len() {
+            let meeting = &mut meetings[at];
+            if meeting.active && meeting.advance(way(*comm, rules, meeting.seq), desk, &mut news)? {
+                meeting.close(desk, pool);
+                self.closed.push(meetings.remove(at));
+            } else {
+                at += 1;
+            }
+        }
+        at = 0;
+        while at < parcels.len() {
+            match parcels[at].advance(desk, &mut news)? {
+                Some(done) => {
+                    let parcel = parcels.swap_remove(at);
+                    desk.finish(parcel.local, done);
+                    self.empty.push(parcel);
+                }
+                None => at += 1,
+            }
+        }
+        if self.looked.elapsed() >= LOOK {
+            self.looked = Instant::now();
+            self.read_notices()?;
+        }
+        Ok(news)
+    }
+
+    fn take_orders(&mut self) -> Result<bool> {
+        let mut orders = std::mem::take(&mut self.orders);
+        let any = self.desk.take(&mut self.seen, &mut orders);
+        for order in orders.drain(..) {
+            self.accept(order)?;
+        }
+        self.orders = orders;
+        Ok(any)
+    }
+
+    fn accept(&mut self, order: Order) -> Result<()> {
+        let Order { kind, seq, data, local, place } = order;
+        match kind {
+            Kind::Meet { what, group } => {
+                let (local_ranks, processes) = (self.desk.local(), self.departed.len());
+                let at = self.meetings.iter().position(|m| m.seq == seq).unwrap_or_else(|| {
+                    let mut meeting = self.closed.pop().unwrap_or_else(|| Meeting::new(local_ranks, processes));
+                    meeting.open(seq, what, group);
+                    self.meetings.push(meeting);
+                    self.meetings.len() - 1
+                });
+                self.meetings[at].join(local, place, what, data)
+            }
+            Kind::Send { to: peer } | Kind::Receive { from: peer } => {
+                let sends = matches!(kind, Kind::Send { .. });
+                let process = self.desk.process_of(peer);
+                if process == self.desk.process {
+                    return self.hand_over(Order { kind, seq, data, local, place });
+                }
+                let mut parcel = self.empty.pop().unwrap_or_else(Parcel::new);
+                let tag = tags(&self.rules, seq)[2];
+                parcel.begin(self.comm, tag, sends, (peer, process), (local, place), seq, data)?;
+                self.parcels.push(parcel);
+                Ok(())
+            }
+        }
+    }
+
+    /// A message between two ranks of this process: copied when both ends are here.
+    fn hand_over(&mut self, order: Order) -> Result<()> {
+        let Some(at) = self.single.iter().position(|o| o.seq == order.seq) else {
+            self.single.push(order);
+            return Ok(());
+        };
+        let other = self.single.swap_remove(at);
+        let (source, mut target) =
+            if matches!(order.kind, Kind::Send { .. }) { (order, other) } else { (other, order) };
+        let base = self.desk.first[self.desk.process];
+        let agree = matches!((&source.kind, &target.kind), (Kind::Send { to }, Kind::Receive { from })
+            if *to == base + target.local && *from == base + source.local);
+        let (sent, expected) = (source.data.bytes().len(), target.data.bytes().len());
+        if !agree || sent != expected {
+            return Err(Error::internal(format!(
+                "message of seq {} between ranks {} and {}: the two ends differ ({sent} and {expected} bytes)",
+                source.seq,
+                base + source.local,
+                base + target.local
+            )));
+        }
+        target.data.bytes_mut().copy_from_slice(source.data.bytes());
+        self.desk.count(target.local, base + source.local, sent);
+        let there = Instant::now();
+        for order in [source, target] {
+            self.desk.finish(order.local, Done { place: order.place, data: order.data, there });
+        }
+        Ok(())
+    }
+
+    /// Lets collectives begin that all ranks of the process have come to, in the order of their numbers.
+    fn activate(&mut self) {
+        loop {
+            let active = self.meetings.iter().filter(|m| m.active);
+            let (count, lowest) = active.fold((0, u64::MAX), |(n, low), m| (n + 1, low.min(m.seq)));
+            let waiting = self.meetings.iter_mut().filter(|m| !m.active && m.is_ready());
+            let Some(next) = waiting.min_by_key(|m| m.seq) else { return };
+            if count >= ACTIVE && next.seq > lowest {
+                return;
+            }
+            next.begin(self.rules.piece, &mut self.pool);
+        }
+    }
+
+    fn read_notices(&mut self) -> Result<()> {
+        self.board.flush()?;
+        while let Some((from, notice)) = self.board.receive()? {
+            match notice {
+                Notice::Failed(why) => {
+                    self.departed.fill(true); // they know
+                    self.desk.fail(why);
+                }
+                Notice::Leave => self.departed[from] = true,
+                Notice::Ask => {
+                    let lines: Vec<String> = (0..self.desk.local()).map(|l| self.desk.last_did(l)).collect();
+                    self.board.send(from, &Notice::Answer(lines.join("\n")))?;
+                }
+                Notice::Answer(text) => {
+                    if let Some(question) = &mut self.question {
+                        question.answers[from] = Some(text);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing to do at the moment.
+    fn rest(&mut self) {
+        let idle = self.idle.get_or_insert_with(Instant::now).elapsed();
+        if self.desk.some_wait() {
+            let stalled = self.stalled.get_or_insert_with(Instant::now).elapsed();
+            if let Err(e) = self.inquire(stalled) {
+                return self.desk.fail(e.message().into());
+            }
+        } else {
+            self.stalled = None;
+        }
+        if !self.has_work() {
+            return self.sleep(Duration::from_millis(20));
+        }
+        if self.desk.all_wait() {
+            if idle < SPINNING {
+                std::hint::spin_loop();
+            } else if idle < YIELDING {
+                std::thread::yield_now();
+            } else {
+                self.sleep(Duration::from_micros(50));
+            }
+        } else {
+            self.sleep(Duration::from_micros(self.nap));
+            self.nap = (2 * self.nap).min(NAPS.1);
+        }
+    }
+
+    /// Sleeps, but not beyond the next order.
+    fn sleep(&self, at_most: Duration) {
+        let (me, dormitory) = (self.desk.local(), &self.desk.dormitory);
+        dormitory.lie_down(me);
+        if !self.desk.has_orders(self.seen) && !self.desk.has_failed() {
+            dormitory.sleep(me, at_most);
+        }
+        dormitory.rise(me);
+    }
+
+    /// The operation with the lowest number that is not complete, and who is missing in it.
+    fn oldest(&self) -> Option<(u64, String, Vec<(usize, bool)>)> {
+        let meeting = self.meetings.iter().min_by_key(|m| m.seq);
+        let parcel = self.parcels.iter().min_by_key(|p| p.seq);
+        let single = self.single.iter().min_by_key(|o| o.seq);
+        let candidates = [
+            meeting.map(|m| (m.seq, format!("the {}", m.what), m.missing(&self.desk))),
+            parcel.map(|p| {
+                let way = if p.sends { "to" } else { "from" };
+                (p.seq, format!("the message {way} rank {}", p.peer), vec![(p.peer, false)])
+            }),
+            single.map(|o| match o.kind {
+                Kind::Send { to } => (o.seq, format!("the message to rank {to}"), vec![(to, false)]),
+                Kind::Receive { from } => (o.seq, format!("the message from rank {from}"), vec![(from, false)]),
+                Kind::Meet { .. } => (o.seq, String::new(), Vec::new()),
+            }),
+        ];
+        candidates.into_iter().flatten().min_by_key(|c| c.0)
+    }
+
+    /// A rank waits, and nothing comes: fails if a peer has left; after the timeout asks those who are missing where they
+    /// are, and fails with what they say.
+    fn inquire(&mut self, stalled: Duration) -> Result<()> {
+        let enough = stalled >= self.rules.timeout.min(GRACE);
+        if !enough {
+            return Ok(());
+        }
+        if let Some(question) = &self.question {
+            let silent = |&(rank, _): &(usize, bool)| {
+                let process = self.desk.process_of(rank);
+                process != self.desk.process && question.answers[process].is_none()
+            };
+            if question.asked.elapsed() < ANSWER && question.missing.iter().any(silent) {
+                return Ok(());
+            }
+            return Err(Error::failure(self.complaint(question)));
+        }
+        let Some((seq, what, missing)) = self.oldest() else { return Ok(()) };
+        let what = format!("{what} of seq {seq}");
+        if let Some(&(gone, _)) = missing.iter().find(|m| self.departed[self.desk.process_of(m.0)])
+            && stalled >= GRACE
+        {
+            let me = self.desk.name(self.desk.first[self.desk.process]);
+            return Err(Error::failure(format!(
+                "{} failed: it left while {me} waits for {what}",
+                self.desk.name(gone)
+            )));
+        }
+        if stalled < self.rules.timeout {
+            return Ok(());
+        }
+        for &(rank, _) in &missing {
+            let process = self.desk.process_of(rank);
+            if process != self.desk.process {
+                self.board.send(process, &Notice::Ask)?;
+            }
+        }
+        let answers = vec![None; self.departed.len()];
+        self.question = Some(Question { asked: Instant::now(), missing, answers, waited: stalled, what });
+        Ok(())
+    }
+
+    fn complaint(&self, question: &Question) -> String {
+        let name = |&(rank, begun): &(usize, bool)| {
+            let process = self.desk.process_of(rank);
+            let local = rank - self.desk.first[process];
+            let did = match &question.answers[process] {
+                _ if process == self.desk.process => self.desk.last_did(local),
+                Some(lines) => lines.lines().nth(local).unwrap_or("says nothing").to_string(),
+                None => "it does not answer".into(),
+            };
+            format!("{} ({}{did})", self.desk.name(rank), if begun { "begun, not finished; " } else { "" })
+        };
+        let names: Vec<_> = question.missing.iter().map(name).collect();
+        format!(
+            "{} waited {:.1} s for {}; missing: {}; find out what holds it up, or allow a longer strategy.timeout",
+            self.desk.name(self.desk.first[self.desk.process]),
+            question.waited.as_secs_f64(),
+            question.what,
+            names.join(", "),
+        )
+    }
+
+    /// Tells all others of the failure. What is under way stays in memory: the library may still write to it.
+    fn give_up(mut self) {
+        let why = self.desk.check().err().map_or(String::new(), |e| e.message().to_string());
+        for process in (0..self.departed.len()).filter(|&p| p != self.desk.process && !self.departed[p]) {
+            let _ = self.board.send(process, &Notice::Failed(why.clone())); // it may be gone
+        }
+        self.let_leave();
+        let Self { meetings, parcels, orders, single, .. } = self;
+        std::mem::forget((meetings, parcels, orders, single));
+    }
+
+    fn take_leave(mut self) {
+        for process in (0..self.departed.len()).filter(|&p| p != self.desk.process) {
+            let _ = self.board.send(process, &Notice::Leave); // whoever is gone does not need it
+        }
+        self.let_leave();
+    }
+
+    /// Waits until the last notices have left.
+    fn let_leave(&mut self) {
+        let begin = Instant::now();
+        while begin.elapsed() < ANSWER && !self.board.flush().unwrap_or(true) {
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
+}
+
+/// Tags of summands, sums and messages of one operation.
+fn tags(rules: &Rules, seq: u64) -> [i32; 3] {
+    let base = (seq % rules.tags) as i32 * 3;
+    [base, base + 1, base + 2]
+}
+
+fn way(comm: Communicator, rules: &Rules, seq: u64) -> Way {
+    let [summands, sums, _] = tags(rules, seq);
+    Way { comm, tags: [summands, sums] }
+}

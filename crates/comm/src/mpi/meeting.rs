@@ -1,0 +1,594 @@
+//! A collective under way in this process: its ranks' buffers, and the pieces that travel. The steps are in the module
+//! above this one.
+
+use super::coding::Coding;
+use super::desk::{Desk, Done};
+use super::ffi::{Communicator, Request};
+use crate::host::Element;
+use crate::sum::vector;
+use crate::{Collective, chunk};
+use paceline_base::units::DType;
+use paceline_base::{Error, Result};
+use paceline_kernels::Staging;
+use std::ops::Range;
+use std::slice::{from_raw_parts, from_raw_parts_mut};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Pieces of one span on their way to or from one peer.
+pub const DEPTH: usize = 4;
+
+/// A process that takes part, and which members it holds.
+#[derive(Debug)]
+pub struct Seat {
+    pub process: usize,
+    pub members: Range<usize>,
+}
+
+/// The ranks of a collective, and the processes that hold them.
+#[derive(Debug)]
+pub struct Group {
+    pub ranks: Box<[usize]>,
+    pub seats: Box<[Seat]>,
+    /// Which seat is this process's.
+    pub me: usize,
+}
+
+impl Group {
+    /// Who sits where. `ranks` ascend, and one of them is held by this process.
+    pub fn new(ranks: &[usize], desk: &Desk) -> Self {
+        let mut seats: Vec<Seat> = Vec::new();
+        for (member, &rank) in ranks.iter().enumerate() {
+            let process = desk.process_of(rank);
+            match seats.last_mut() {
+                Some(seat) if seat.process == process => seat.members.end = member + 1,
+                _ => seats.push(Seat { process, members: member..member + 1 }),
+            }
+        }
+        let me = seats.iter().position(|s| s.process == desk.process).expect("this process takes part");
+        Self { ranks: ranks.into(), seats: seats.into(), me }
+    }
+
+    /// The elements that the process of `seat` is responsible for.
+    pub fn span(&self, len: usize, seat: usize) -> Range<usize> {
+        let (n, m) = (self.ranks.len(), &self.seats[seat].members);
+        chunk(len, n, m.start).start..chunk(len, n, m.end - 1).end
+    }
+}
+
+/// Pieces that go one way between this process and one other, a few at a time, in order.
+#[derive(Clone, Copy)]
+struct Flow {
+    pieces: usize,
+    started: usize,
+    finished: usize,
+    requests: [Request; DEPTH],
+}
+
+impl Flow {
+    fn of(pieces: usize) -> Self {
+        Self { pieces, started: 0, finished: 0, requests: [Request::none(); DEPTH] }
+    }
+
+    fn room(&self) -> bool {
+        self.started - self.finished < DEPTH
+    }
+
+    fn push(&mut self, request: Request) {
+        self.requests[self.started % DEPTH] = request;
+        self.started += 1;
+    }
+
+    /// The oldest piece under way.
+    fn oldest(&mut self) -> Option<&mut Request> {
+        (self.started > self.finished).then(|| &mut self.requests[self.finished % DEPTH])
+    }
+
+    fn is_done(&self) -> bool {
+        self.finished == self.pieces
+    }
+}
+
+/// What passes between this process and one other.
+#[derive(Clone, Copy)]
+struct Peer {
+    seat: usize,
+    process: usize,
+    /// Summands of its span, to it.
+    away: Flow,
+    /// Summands of my span, from it.
+    inward: Flow,
+    /// Sums of my span, to it.
+    give: Flow,
+    /// Sums of its span, from it.
+    take: Flow,
+}
+
+impl Peer {
+    fn is_done(&self) -> bool {
+        [&self.away, &self.inward, &self.give, &self.take].iter().all(|f| f.is_done())
+    }
+
+    fn has_begun(&self) -> bool {
+        self.inward.finished > 0 || self.take.finished > 0 || (self.inward.pieces == 0 && self.take.pieces == 0)
+    }
+}
+
+struct Loan {
+    local: usize,
+    place: u32,
+    data: Staging,
+}
+
+/// See the module's text.
+pub struct Meeting {
+    pub seq: u64,
+    pub what: Collective,
+    pub group: Option<Arc<Group>>,
+    /// In the order of the members; the first is the one that travels.
+    loans: Vec<Loan>,
+    pub active: bool,
+    peers: Vec<Peer>,
+    coding: Coding,
+    dtype: DType,
+    len: usize,
+    piece: usize,
+    /// Pieces of my span that are summed.
+    combined: usize,
+    /// Where pieces arrive: `DEPTH` for each peer, then those that leave or come encoded.
+    scratch: Vec<u8>,
+    slot: usize,
+    there: Option<Instant>,
+    /// When anything last happened.
+    pub moved: Instant,
+}
+
+/// What moves data.
+#[derive(Clone, Copy)]
+pub struct Way {
+    pub comm: Communicator,
+    /// Tags of the operation: summands, then sums.
+    pub tags: [i32; 2],
+}
+
+impl Meeting {
+    /// A meeting that nobody has come to, with room for the ranks of this process and for other processes.
+    pub fn new(local: usize, processes: usize) -> Self {
+        Self {
+            seq: 0,
+            what: Collective::AllReduce,
+            group: None,
+            loans: Vec::with_capacity(local),
+            active: false,
+            peers: Vec::with_capacity(processes),
+            coding: Coding::Plain,
+            dtype: DType::F32,
+            len: 0,
+            piece: 0,
+            combined: 0,
+            scratch: Vec::new(),
+            slot: 0,
+            there: None,
+            moved: Instant::now(),
+        }
+    }
+
+    /// Opens it for the first member.
+    pub fn open(&mut self, seq: u64, what: Collective, group: Arc<Group>) {
+        (self.seq, self.what, self.group, self.active) = (seq, what, Some(group), false);
+        (self.combined, self.there, self.moved) = (0, None, Instant::now());
+        self.loans.clear();
+        self.peers.clear();
+    }
+
+    fn group(&self) -> &Group {
+        self.group.as_deref().expect("an open meeting has a group")
+    }
+
+    /// A member comes.
+    pub fn join(&mut self, local: usize, place: u32, what: Collective, data: Staging) -> Result<()> {
+        let differs = self
+            .loans
+            .first()
+            .is_some_and(|l| l.data.dtype() != data.dtype() || l.data.bytes().len() != data.bytes().len());
+        if differs || what != self.what {
+            return Err(Error::internal(format!(
+                "{} of seq {} among ranks {:?}: ranks of one process bring different operations or sizes",
+                self.what,
+                self.seq,
+                self.group().ranks
+            )));
+        }
+        let at = self.loans.partition_point(|l| l.local < local);
+        self.loans.insert(at, Loan { local, place, data });
+        Ok(())
+    }
+
+    /// Whether all members of this process are here.
+    pub fn is_ready(&self) -> bool {
+        let group = self.group();
+        self.loans.len() == group.seats[group.me].members.len()
+    }
+
+    /// Bytes of scratch that plain pieces need among so many processes.
+    pub fn scratch(processes: usize, piece: usize) -> usize {
+        (processes - 1) * DEPTH * piece.next_multiple_of(64) + 64
+    }
+
+    /// Begins. `piece` is the number of bytes that travel at a time; scratch comes from a pool, where it goes back to.
+    pub fn begin(&mut self, piece: usize, pool: &mut Vec<Vec<u8>>) {
+        let group = self.group.clone().expect("an open meeting has a group");
+        (self.dtype, self.len) = (self.loans[0].data.dtype(), self.loans[0].data.len());
+        self.coding = Coding::of(self.what, self.dtype);
+        self.piece = (piece / self.dtype.size()).max(16);
+        let pieces = |seat: usize| group.span(self.len, seat).len().div_ceil(self.piece);
+        let mine = pieces(group.me);
+        let (reduces, gathers) = (self.what != Collective::AllGather, self.what != Collective::ReduceScatter);
+        let n = group.seats.len();
+        let others = (1..n).map(|d| (group.me + d) % n); // each begins with another, so that none is overrun
+        let (reduce, gather) = (|n: usize| if reduces { n } else { 0 }, |n: usize| if gathers { n } else { 0 });
+        self.peers.extend(others.map(|seat| Peer {
+            seat,
+            process: group.seats[seat].process,
+            away: Flow::of(reduce(pieces(seat))),
+            inward: Flow::of(reduce(mine)),
+            give: Flow::of(gather(mine)),
+            take: Flow::of(gather(pieces(seat))),
+        }));
+        // Pieces are no longer than the longest span.
+        let longest = (0..n).map(|s| group.span(self.len, s).len()).max().unwrap_or(0).min(self.piece);
+        self.slot = self.coding.largest(longest, self.dtype).next_multiple_of(64);
+        let shared = if self.coding == Coding::Plain { 0 } else { DEPTH + 1 };
+        let slots = self.peers.len() * DEPTH * self.coding.rooms() + shared;
+        self.scratch = pool.pop().unwrap_or_default();
+        if self.scratch.len() < slots * self.slot + 64 {
+            self.scratch.resize(slots * self.slot + 64, 0);
+        }
+        self.active = true;
+        self.moved = Instant::now();
+        if self.peers.is_empty() {
+            self.there = Some(self.moved);
+        }
+    }
+
+    fn piece_of(&self, seat: usize, k: usize) -> Range<usize> {
+        let span = self.group().span(self.len, seat);
+        let start = span.start + k * self.piece;
+        start..span.end.min(start + self.piece)
+    }
+
+    /// Moves on as far as it can without waiting; true if it is complete.
+    pub fn advance(&mut self, way: Way, desk: &Desk, news: &mut bool) -> Result<bool> {
+        let before = *news;
+        *news = false;
+        let done = match self.dtype {
+            DType::F32 => self.advance_as::<f32>(way, desk, news),
+            DType::F64 => self.advance_as::<f64>(way, desk, news),
+        }?;
+        if *news {
+            self.moved = Instant::now();
+        }
+        *news |= before;
+        Ok(done)
+    }
+
+    fn advance_as<T: Element>(&mut self, way: Way, desk: &Desk, news: &mut bool) -> Result<bool> {
+        for i in 0..self.peers.len() {
+            self.send_summands::<T>(i, way, news)?;
+            self.receive_summands(i, way, desk, news)?;
+        }
+        self.combine::<T>(news);
+        for i in 0..self.peers.len() {
+            self.send_sums(i, way, news)?;
+            self.receive_sums::<T>(i, way, desk, news)?;
+        }
+        if self.there.is_none() && self.peers.iter().all(Peer::has_begun) {
+            self.there = Some(Instant::now());
+        }
+        let group = self.group();
+        let mine = group.span(self.len, group.me).len().div_ceil(self.piece);
+        Ok(self.combined == mine && self.peers.iter().all(Peer::is_done))
+    }
+
+    /// Step 2, away: the summands of a peer's span.
+    fn send_summands<T: Element>(&mut self, i: usize, way: Way, news: &mut bool) -> Result<()> {
+        let seat = self.peers[i].seat;
+        while self.peers[i].away.started < self.peers[i].away.pieces && self.peers[i].away.room() {
+            let k = self.peers[i].away.started;
+            let range = self.piece_of(seat, k);
+            self.sum_locally::<T>(&range);
+            let (at, bytes) = self.encoded(&range, self.away_slot(i, k));
+            // SAFETY: the leader's buffer is on loan, and nobody writes to this piece before it is sent; or it lies in a
+            // slot of the scratch that is not used again before.
+            let request = unsafe { way.comm.send(self.peers[i].process, way.tags[0], at, bytes)? };
+            self.peers[i].away.push(request);
+            *news = true;
+        }
+        drain(&mut self.peers[i].away, news)
+    }
+
+    /// Step 2, inward: the summands of my span.
+    fn receive_summands(&mut self, i: usize, way: Way, desk: &Desk, news: &mut bool) -> Result<()> {
+        loop {
+            let flow = &self.peers[i].inward;
+            // A slot is free again when its piece was summed.
+            if flow.started == flow.pieces || flow.started - self.combined >= DEPTH {
+                break;
+            }
+            let at = self.slot_at(i * DEPTH * self.coding.rooms() + flow.started % DEPTH);
+            // SAFETY: the slot is ours until the piece was summed; the scratch does not move while a meeting is active.
+            let request = unsafe { way.comm.receive(self.peers[i].process, way.tags[0], at, self.slot)? };
+            self.peers[i].inward.push(request);
+        }
+        loop {
+            let k = self.peers[i].inward.finished;
+            let Some(request) = self.peers[i].inward.oldest() else { return Ok(()) };
+            let Some(bytes) = request.test_received()? else { return Ok(()) };
+            let range = self.piece_of(self.group().me, k);
+            self.expect(bytes, &range, i, desk)?;
+            self.peers[i].inward.finished += 1;
+            *news = true;
+        }
+    }
+
+    /// Sums the pieces of my span that have come from everybody, in the order of the processes.
+    fn combine<T: Element>(&mut self, news: &mut bool) {
+        let (me, n) = (self.group().me, self.group().seats.len());
+        let pieces = self.group().span(self.len, me).len().div_ceil(self.piece);
+        let reduces = self.what != Collective::AllGather;
+        while self.combined < pieces {
+            let k = self.combined;
+            if reduces && self.peers.iter().any(|p| p.inward.finished <= k) {
+                return;
+            }
+            let range = self.piece_of(me, k);
+            if reduces {
+                self.sum_locally::<T>(&range);
+                // SAFETY: no message that is under way touches this piece of the leader's buffer.
+                let own = unsafe { part_mut(self.leader::<T>(), &range) };
+                self.coding.round(own);
+                // Peers stand in the order me+1, me+2, …: the seat tells where one's summand is.
+                let rooms = DEPTH * self.coding.rooms();
+                let slot = |seat: usize| self.slot_at(((seat + n - me) % n - 1) * rooms + k % DEPTH);
+                let (coding, len) = (self.coding, range.len());
+                // SAFETY: a piece of every peer has arrived in its slot, as long as `range`.
+                let add = |sum: &mut [T], seat: usize| unsafe { coding.add(sum, slot(seat)) };
+                if me > 0 {
+                    // ((p0 + p1) + …) + own: what stands before me is summed first, then mine is added to it.
+                    // SAFETY: the slot of seat 0 holds a piece that is ours to change.
+                    let first = unsafe { self.coding.decoded::<T>(slot(0), len, self.spare()) };
+                    for seat in 1..me {
+                        add(first, seat);
+                    }
+                    vector::add(own, first);
+                }
+                for seat in me + 1..n {
+                    add(own, seat);
+                }
+                self.coding.round(own);
+            } else {
+                self.bring_chunks::<T>(&range);
+            }
+            self.spread::<T>(&range, me);
+            self.combined += 1;
+            *news = true;
+        }
+    }
+
+    /// Step 3, away: the sums of my span.
+    fn send_sums(&mut self, i: usize, way: Way, news: &mut bool) -> Result<()> {
+        let me = self.group().me;
+        while self.peers[i].give.started < self.peers[i].give.pieces.min(self.combined) && self.peers[i].give.room() {
+            let k = self.peers[i].give.started;
+            // An encoded piece lies in a slot that all peers share: it must have left for all before it is used again.
+            if self.coding != Coding::Plain && self.peers.iter().any(|p| p.give.finished + DEPTH <= k) {
+                break;
+            }
+            let range = self.piece_of(me, k);
+            let (at, bytes) = self.encoded(&range, self.give_slot(k));
+            // SAFETY: sums of my span do not change any more while the meeting lasts; see `send_summands` for slots.
+            let request = unsafe { way.comm.send(self.peers[i].process, way.tags[1], at, bytes)? };
+            self.peers[i].give.push(request);
+            *news = true;
+        }
+        drain(&mut self.peers[i].give, news)
+    }
+
+    /// Step 3, inward: the sums of a peer's span.
+    fn receive_sums<T: Element>(&mut self, i: usize, way: Way, desk: &Desk, news: &mut bool) -> Result<()> {
+        let seat = self.peers[i].seat;
+        loop {
+            let peer = &self.peers[i];
+            let k = peer.take.started;
+            // What arrives here is where the summands were: they must have left.
+            let left = peer.away.pieces == 0 || peer.away.finished > k;
+            if k == peer.take.pieces || !peer.take.room() || !left {
+                break;
+            }
+            let range = self.piece_of(seat, k);
+            let (at, len) = match self.coding {
+                // SAFETY: within the leader's buffer.
+                Coding::Plain => (unsafe { self.leader::<T>().add(range.start) }.cast(), range.len() * size_of::<T>()),
+                _ => (self.slot_at((i * self.coding.rooms() + 2) * DEPTH + k % DEPTH), self.slot),
+            };
+            // SAFETY: nobody else touches this piece of the leader's buffer, or the slot, until it has come.
+            let request = unsafe { way.comm.receive(self.peers[i].process, way.tags[1], at, len)? };
+            self.peers[i].take.push(request);
+        }
+        loop {
+            let k = self.peers[i].take.finished;
+            let Some(request) = self.peers[i].take.oldest() else { return Ok(()) };
+            let Some(bytes) = request.test_received()? else { return Ok(()) };
+            let range = self.piece_of(seat, k);
+            self.expect(bytes, &range, i, desk)?;
+            if self.coding != Coding::Plain {
+                let slot = self.slot_at((i * self.coding.rooms() + 2) * DEPTH + k % DEPTH);
+                // SAFETY: the piece has come; nothing under way touches this part of the leader's buffer.
+                unsafe { self.coding.decode(part_mut(self.leader::<T>(), &range), slot) };
+            }
+            self.spread::<T>(&range, seat);
+            self.peers[i].take.finished += 1;
+            *news = true;
+        }
+    }
+
+    fn expect(&self, bytes: usize, range: &Range<usize>, i: usize, desk: &Desk) -> Result<()> {
+        let first = self.group().seats[self.peers[i].seat].members.start;
+        if self.coding.fits(bytes, range.len(), self.dtype) {
+            // What crosses is counted once, for the rank whose buffer travels.
+            desk.count(self.loans[0].local, self.group().ranks[first], bytes);
+            return Ok(());
+        }
+        Err(Error::internal(format!(
+            "{} of seq {}: {bytes} bytes came from {}, {} elements were expected",
+            self.what,
+            self.seq,
+            desk.name(self.group().ranks[first]),
+            range.len()
+        )))
+    }
+
+    fn leader<T>(&self) -> *mut T {
+        self.loans[0].data.as_ptr().as_ptr().cast()
+    }
+
+    /// Step 1: adds up the ranks of this process, into the leader's buffer.
+    fn sum_locally<T: Element>(&mut self, range: &Range<usize>) {
+        for loan in &self.loans[1..] {
+            // SAFETY: buffers on loan are exclusive of one another; no message under way touches this piece.
+            let (sum, x) =
+                unsafe { (part_mut(self.leader::<T>(), range), part(loan.data.as_ptr().as_ptr().cast::<T>(), range)) };
+            vector::add(sum, x);
+        }
+    }
+
+    /// The other way round, for an all-gather: what the ranks of this process bring, into the leader's buffer.
+    fn bring_chunks<T: Element>(&mut self, range: &Range<usize>) {
+        for (j, loan) in self.loans.iter().enumerate().skip(1) {
+            let own = overlap(range, &self.chunk_of(j));
+            // SAFETY: as in `sum_locally`.
+            unsafe {
+                part_mut(self.leader::<T>(), &own).copy_from_slice(part(loan.data.as_ptr().as_ptr().cast(), &own));
+            }
+        }
+    }
+
+    /// Hands a finished piece of the leader's buffer to the other ranks of this process.
+    fn spread<T: Element>(&mut self, range: &Range<usize>, seat: usize) {
+        let me = self.group().me;
+        for (j, loan) in self.loans.iter().enumerate().skip(1) {
+            let chunk = self.chunk_of(j);
+            let copy = |range: Range<usize>| {
+                if !range.is_empty() {
+                    // SAFETY: as in `sum_locally`.
+                    unsafe {
+                        part_mut(loan.data.as_ptr().as_ptr().cast::<T>(), &range)
+                            .copy_from_slice(part(self.leader(), &range));
+                    }
+                }
+            };
+            match self.what {
+                Collective::ReduceScatter => copy(overlap(range, &chunk)),
+                // Its own chunk it has already.
+                Collective::AllGather if seat == me => {
+                    copy(range.start..range.end.min(chunk.start).max(range.start));
+                    copy(range.start.max(chunk.end).min(range.end)..range.end);
+                }
+                _ => copy(range.clone()),
+            }
+        }
+    }
+
+    /// The chunk of the `j`th rank of this process.
+    fn chunk_of(&self, j: usize) -> Range<usize> {
+        let group = self.group();
+        chunk(self.len, group.ranks.len(), group.seats[group.me].members.start + j)
+    }
+
+    fn slot_at(&self, index: usize) -> *mut u8 {
+        let base = self.scratch.as_ptr().cast_mut();
+        let aligned = base.wrapping_add(base.align_offset(64));
+        aligned.wrapping_add(index * self.slot)
+    }
+
+    fn away_slot(&self, i: usize, k: usize) -> *mut u8 {
+        self.slot_at((i * self.coding.rooms() + 1) * DEPTH + k % DEPTH)
+    }
+
+    fn give_slot(&self, k: usize) -> *mut u8 {
+        self.slot_at(self.peers.len() * DEPTH * self.coding.rooms() + k % DEPTH)
+    }
+
+    /// Room for one decoded piece.
+    fn spare(&self) -> *mut u8 {
+        self.slot_at(self.peers.len() * DEPTH * self.coding.rooms() + DEPTH)
+    }
+
+    /// Where the bytes of a piece are, as they travel.
+    fn encoded(&self, range: &Range<usize>, slot: *mut u8) -> (*const u8, usize) {
+        let size = self.dtype.size();
+        let at = self.loans[0].data.as_ptr().as_ptr().wrapping_add(range.start * size);
+        match self.coding {
+            Coding::Plain => (at, range.len() * size),
+            // SAFETY: nothing under way writes to this piece; the slot is free and long enough.
+            coding => (slot, unsafe { coding.encode(from_raw_parts(at.cast::<f32>(), range.len()), slot) }),
+        }
+    }
+
+    /// Gives the buffers back.
+    pub fn close(&mut self, desk: &Desk, pool: &mut Vec<Vec<u8>>) {
+        pool.push(std::mem::take(&mut self.scratch));
+        self.group = None;
+        let there = self.there.unwrap_or_else(Instant::now);
+        for loan in self.loans.drain(..) {
+            desk.finish(loan.local, Done { place: loan.place, data: loan.data, there });
+        }
+        self.active = false;
+    }
+
+    /// The first rank of every process that is waited for, and whether it has begun.
+    pub fn missing(&self, desk: &Desk) -> Vec<(usize, bool)> {
+        let group = self.group();
+        if !self.is_ready() {
+            let seat = &group.seats[group.me];
+            let here = |rank: usize| self.loans.iter().any(|l| l.local == rank - desk.first[desk.process]);
+            return seat.members.clone().map(|m| group.ranks[m]).filter(|&r| !here(r)).map(|r| (r, false)).collect();
+        }
+        let first = |p: &Peer| group.ranks[group.seats[p.seat].members.start];
+        let late: Vec<_> = self.peers.iter().filter(|p| !p.has_begun()).map(|p| (first(p), false)).collect();
+        if !late.is_empty() {
+            return late;
+        }
+        self.peers.iter().filter(|p| !p.is_done()).map(|p| (first(p), true)).collect()
+    }
+}
+
+fn drain(flow: &mut Flow, news: &mut bool) -> Result<()> {
+    while let Some(request) = flow.oldest() {
+        if !request.test()? {
+            break;
+        }
+        flow.finished += 1;
+        *news = true;
+    }
+    Ok(())
+}
+
+fn overlap(a: &Range<usize>, b: &Range<usize>) -> Range<usize> {
+    let start = a.start.max(b.start);
+    start..a.end.min(b.end).max(start)
+}
+
+/// # Safety
+/// `data` is valid and aligned for `range`, which nobody writes during `'a`.
+unsafe fn part<'a, T>(data: *mut T, range: &Range<usize>) -> &'a [T] {
+    // SAFETY: the caller's promise.
+    unsafe { from_raw_parts(data.add(range.start), range.len()) }
+}
+
+/// # Safety
+/// `data` is valid and aligned for `range`, which nobody else touches during `'a`.
+unsafe fn part_mut<'a, T>(data: *mut T, range: &Range<usize>) -> &'a mut [T] {
+    // SAFETY: the caller's promise.
+    unsafe { from_raw_parts_mut(data.add(range.start), range.len()) }
+}

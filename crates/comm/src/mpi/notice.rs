@@ -1,0 +1,98 @@
+//! What processes tell each other beside data: a failure, a question, an answer, a farewell.
+
+use super::ffi::{Communicator, Request};
+use paceline_base::Result;
+
+const TAG: i32 = 1;
+
+/// One notice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// A rank of the sender failed.
+    Failed(String),
+    /// What did your ranks do last?
+    Ask,
+    /// This, line by line, one for each rank.
+    Answer(String),
+    /// The sender's ranks have finished and need nothing any more.
+    Leave,
+}
+
+impl Notice {
+    fn encode(&self) -> Vec<u8> {
+        let (kind, text) = match self {
+            Self::Failed(text) => (b'F', &text[..]),
+            Self::Ask => (b'?', ""),
+            Self::Answer(text) => (b'A', &text[..]),
+            Self::Leave => (b'L', ""),
+        };
+        let mut bytes = vec![kind];
+        bytes.extend(text.as_bytes());
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let text = || String::from_utf8_lossy(&bytes[1..]).into_owned();
+        match bytes.first()? {
+            b'F' => Some(Self::Failed(text())),
+            b'?' => Some(Self::Ask),
+            b'A' => Some(Self::Answer(text())),
+            b'L' => Some(Self::Leave),
+            _ => None,
+        }
+    }
+}
+
+/// Sends and receives notices. They are rare: here it may allocate.
+pub struct Board {
+    comm: Communicator,
+    leaving: Vec<(Vec<u8>, Request)>,
+}
+
+impl Board {
+    pub fn new(comm: Communicator) -> Self {
+        Self { comm, leaving: Vec::new() }
+    }
+
+    /// Starts to send a notice.
+    pub fn send(&mut self, process: usize, notice: &Notice) -> Result<()> {
+        let bytes = notice.encode();
+        // SAFETY: the bytes are kept, and do not move, until the request is complete.
+        let request = unsafe { self.comm.send(process, TAG, bytes.as_ptr(), bytes.len())? };
+        self.leaving.push((bytes, request));
+        Ok(())
+    }
+
+    /// A notice that has come, and from which process.
+    pub fn receive(&mut self) -> Result<Option<(usize, Notice)>> {
+        let Some((from, len)) = self.comm.probe(TAG)? else { return Ok(None) };
+        let mut bytes = vec![0; len];
+        // SAFETY: the bytes live until the request is complete, below.
+        let mut request = unsafe { self.comm.receive(from, TAG, bytes.as_mut_ptr(), len)? };
+        while !request.test()? {
+            std::hint::spin_loop(); // it is there already
+        }
+        Ok(Notice::decode(&bytes).map(|notice| (from, notice)))
+    }
+
+    /// Whether all that was sent has left.
+    pub fn flush(&mut self) -> Result<bool> {
+        let mut failed = Ok(());
+        self.leaving.retain_mut(|(_, request)| match request.test() {
+            Ok(done) => !done,
+            Err(e) => {
+                failed = Err(e);
+                false
+            }
+        });
+        failed?;
+        Ok(self.leaving.is_empty())
+    }
+}
+
+impl Drop for Board {
+    fn drop(&mut self) {
+        // What has not left may still be read by the library: it must stay.
+        std::mem::take(&mut self.leaving).into_iter().for_each(std::mem::forget);
+    }
+}

@@ -1,0 +1,99 @@
+//! Messages between two ranks.
+
+use super::desk::{Desk, Done};
+use super::ffi::{Communicator, Request};
+use paceline_base::{Error, Result};
+use paceline_kernels::Staging;
+use std::time::Instant;
+
+/// MPI counts bytes in 31 bits; longer messages go in several.
+const LARGEST: usize = 1 << 30;
+
+/// A message under way to or from another process.
+pub struct Parcel {
+    /// This end.
+    pub local: usize,
+    pub place: u32,
+    pub seq: u64,
+    /// The other end.
+    pub peer: usize,
+    pub sends: bool,
+    data: Option<Staging>,
+    requests: Vec<Request>,
+    done: usize,
+}
+
+impl Parcel {
+    /// A message that is not under way.
+    pub fn new() -> Self {
+        let requests = Vec::with_capacity(1);
+        Self { local: 0, place: 0, seq: 0, peer: 0, sends: false, data: None, requests, done: 0 }
+    }
+
+    /// Hands the message to MPI.
+    #[allow(clippy::too_many_arguments)] // all that makes a message
+    pub fn begin(
+        &mut self,
+        comm: Communicator,
+        tag: i32,
+        sends: bool,
+        (peer, process): (usize, usize),
+        (local, place): (usize, u32),
+        seq: u64,
+        data: Staging,
+    ) -> Result<()> {
+        (self.local, self.place, self.seq, self.peer, self.sends, self.done) = (local, place, seq, peer, sends, 0);
+        self.requests.clear();
+        let bytes = data.bytes().len();
+        let at = data.as_ptr().as_ptr();
+        self.data = Some(data);
+        let mut from = 0;
+        loop {
+            let n = (bytes - from).min(LARGEST);
+            // SAFETY: the staging is kept in `data` until all requests are complete, and is ours alone.
+            let request = unsafe {
+                match sends {
+                    true => comm.send(process, tag, at.add(from), n)?,
+                    false => comm.receive(process, tag, at.add(from), n)?,
+                }
+            };
+            self.requests.push(request);
+            from += n;
+            if from >= bytes {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Moves on; the result when it is complete.
+    pub fn advance(&mut self, desk: &Desk, news: &mut bool) -> Result<Option<Done>> {
+        while self.done < self.requests.len() {
+            let data = self.data.as_ref().expect("a message under way holds its buffer");
+            let expected = (data.bytes().len() - self.done * LARGEST).min(LARGEST);
+            let request = &mut self.requests[self.done];
+            if self.sends {
+                if !request.test()? {
+                    return Ok(None);
+                }
+            } else {
+                match request.test_received()? {
+                    None => return Ok(None),
+                    Some(n) if n != expected => {
+                        return Err(Error::internal(format!(
+                            "message of seq {} from {}: {n} bytes came, {expected} were expected",
+                            self.seq,
+                            desk.name(self.peer)
+                        )));
+                    }
+                    Some(_) => {}
+                }
+            }
+            (self.done, *news) = (self.done + 1, true);
+        }
+        let data = self.data.take().expect("a message under way holds its buffer");
+        if !self.sends {
+            desk.count(self.local, self.peer, data.bytes().len());
+        }
+        Ok(Some(Done { place: self.place, data, there: Instant::now() }))
+    }
+}

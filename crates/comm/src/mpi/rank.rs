@@ -1,0 +1,241 @@
+//! One rank of a job over MPI: hands its orders to the courier of its process.
+
+use super::desk::{Desk, Done, Kind, Order, ROOM};
+use super::meeting::Group;
+use crate::rest::{Patience, Rest};
+use crate::{Collective, Comm, Counters, GroupId, Ticket};
+use paceline_base::{Error, Result};
+use paceline_kernels::Staging;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// An operation that this rank has under way or has not taken back yet.
+struct Place {
+    generation: u16,
+    taken: bool,
+    done: Option<Done>,
+}
+
+/// See the module's text.
+pub struct MpiRank {
+    rank: usize,
+    local: usize,
+    desk: Arc<Desk>,
+    groups: Vec<Arc<Group>>,
+    places: Vec<Place>,
+    free: Vec<u16>,
+    seen: u64,
+    news: Vec<Done>,
+    open: usize,
+    patience: Patience,
+    counters: Counters,
+    /// The courier, with the last rank of the process.
+    courier: Arc<Thread>,
+}
+
+/// The courier's thread; whoever drops it last waits for its end.
+pub struct Thread(pub Option<std::thread::JoinHandle<()>>);
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        if let Some(handle) = self.0.take() {
+            let _ = handle.join(); // a panic there has failed the desk
+        }
+    }
+}
+
+impl MpiRank {
+    pub fn new(local: usize, desk: Arc<Desk>, courier: Arc<Thread>) -> Self {
+        let counters = Counters { received: vec![0; desk.size()], ..Counters::default() };
+        Self {
+            rank: desk.first[desk.process] + local,
+            local,
+            desk,
+            groups: Vec::new(),
+            places: Vec::with_capacity(ROOM),
+            free: Vec::with_capacity(ROOM),
+            seen: 0,
+            news: Vec::with_capacity(ROOM),
+            open: 0,
+            patience: Patience::new(true),
+            counters,
+            courier,
+        }
+    }
+
+    fn check_rank(&self, peer: usize) -> Result<()> {
+        if peer < self.desk.size() && peer != self.rank {
+            return Ok(());
+        }
+        let (rank, size) = (self.rank, self.desk.size());
+        Err(Error::internal(format!("rank {rank} addresses rank {peer} of {size} ranks")))
+    }
+
+    fn order(&mut self, kind: Kind, seq: u64, data: Staging) -> Result<Ticket> {
+        self.desk.check()?;
+        let index = match self.free.pop() {
+            Some(index) => index,
+            None => {
+                let index = u16::try_from(self.places.len()).map_err(|_| {
+                    Error::internal(format!("more than {} operations outstanding: wait for some of them", u16::MAX))
+                })?;
+                self.places.push(Place { generation: 0, taken: false, done: None });
+                index
+            }
+        };
+        let place = &mut self.places[usize::from(index)];
+        place.taken = true;
+        self.open += 1;
+        let ticket = Ticket(u32::from(place.generation) << 16 | u32::from(index));
+        self.desk.post(Order { kind, seq, data, local: self.local, place: u32::from(index) });
+        Ok(ticket)
+    }
+
+    /// Takes in what the courier has finished; true if anything.
+    fn collect(&mut self) -> bool {
+        if !self.desk.collect(self.local, &mut self.seen, &mut self.news) {
+            return false;
+        }
+        for done in self.news.drain(..) {
+            let place = done.place as usize;
+            self.places[place].done = Some(done);
+        }
+        true
+    }
+
+    fn complete(&mut self, index: usize) -> Result<()> {
+        self.patience.renew();
+        loop {
+            if self.collect() {
+                self.patience.renew();
+                if self.places[index].done.is_some() {
+                    return Ok(());
+                }
+            }
+            self.desk.check()?;
+            match self.patience.next() {
+                Rest::Spin => std::hint::spin_loop(),
+                Rest::Yield => std::thread::yield_now(),
+                Rest::Sleep => {
+                    let dormitory = &self.desk.dormitory;
+                    dormitory.lie_down(self.local);
+                    let mut seen = self.seen;
+                    if !self.desk.has_failed() && !self.desk.collect(self.local, &mut seen, &mut self.news) {
+                        dormitory.sleep(self.local, Duration::from_millis(50));
+                    }
+                    dormitory.rise(self.local);
+                    self.seen = seen;
+                    for done in self.news.drain(..) {
+                        let place = done.place as usize;
+                        self.places[place].done = Some(done);
+                    }
+                    if self.places[index].done.is_some() {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Comm for MpiRank {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn size(&self) -> usize {
+        self.desk.size()
+    }
+
+    fn group(&mut self, ranks: &[usize]) -> Result<GroupId> {
+        if let Some(bad) = ranks.iter().find(|&&r| r >= self.desk.size()) {
+            return Err(Error::internal(format!("a group with rank {bad} of {} ranks", self.desk.size())));
+        }
+        if !ranks.is_sorted_by(|a, b| a < b) {
+            return Err(Error::internal(format!("the ranks of a group must ascend: {ranks:?}")));
+        }
+        if !ranks.contains(&self.rank) {
+            return Err(Error::internal(format!("rank {} announces group {ranks:?}, but is not in it", self.rank)));
+        }
+        self.groups.push(Arc::new(Group::new(ranks, &self.desk)));
+        Ok(GroupId(self.groups.len() as u32 - 1))
+    }
+
+    fn send(&mut self, to: usize, seq: u64, data: Staging) -> Result<Ticket> {
+        self.check_rank(to)?;
+        self.order(Kind::Send { to }, seq, data)
+    }
+
+    fn receive(&mut self, from: usize, seq: u64, data: Staging) -> Result<Ticket> {
+        self.check_rank(from)?;
+        self.order(Kind::Receive { from }, seq, data)
+    }
+
+    fn start(&mut self, what: Collective, group: GroupId, seq: u64, data: Staging) -> Result<Ticket> {
+        let rank = self.rank;
+        let group = self.groups.get(group.0 as usize).cloned().ok_or_else(|| {
+            Error::internal(format!("rank {rank} starts the {what} of seq {seq} in a group it never announced"))
+        })?;
+        self.order(Kind::Meet { what, group }, seq, data)
+    }
+
+    /// The courier needs no help: this only notices a failure.
+    fn progress(&mut self) -> Result<()> {
+        if self.desk.has_failed() { self.desk.check() } else { Ok(()) }
+    }
+
+    fn wait(&mut self, ticket: Ticket) -> Result<Staging> {
+        let index = (ticket.0 & 0xffff) as usize;
+        match self.places.get(index) {
+            Some(place) if u32::from(place.generation) == ticket.0 >> 16 && place.taken => {}
+            _ => return Err(Error::internal("waited for a ticket that is not outstanding")),
+        }
+        if self.places[index].done.is_none() {
+            self.collect();
+        }
+        if self.places[index].done.is_none() {
+            let begin = Instant::now();
+            self.desk.set_waiting(self.local, true);
+            let completed = self.complete(index);
+            self.desk.set_waiting(self.local, false);
+            let end = Instant::now();
+            let there = self.places[index].done.as_ref().map_or(end, |d| d.there.clamp(begin, end));
+            self.counters.waiting += there - begin;
+            self.counters.moving += end - there;
+            completed?;
+        }
+        let place = &mut self.places[index];
+        let done = place.done.take().expect("it is complete");
+        place.generation = place.generation.wrapping_add(1);
+        place.taken = false;
+        self.free.push(index as u16);
+        self.open -= 1;
+        self.desk.received(self.local, &mut self.counters.received);
+        Ok(done.data)
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    fn abort(&mut self, why: &str) {
+        self.desk.fail(format!("{} failed: {why}", self.desk.name(self.rank)));
+    }
+}
+
+impl Drop for MpiRank {
+    /// Others must not wait for a rank that is gone: whoever leaves in the middle of something fails the job.
+    fn drop(&mut self) {
+        self.collect();
+        let unfinished = self.places.iter().any(|p| p.taken && p.done.is_none());
+        if std::thread::panicking() {
+            self.abort("it panicked");
+        } else if unfinished && !self.desk.has_failed() {
+            self.abort("it left before all that it started was complete");
+        }
+        self.desk.left.fetch_add(1, Ordering::Release);
+        self.desk.dormitory.wake(&[self.desk.local()], || true);
+        let _ = &self.courier; // dropped last, and waited for
+    }
+}
