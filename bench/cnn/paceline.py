@@ -19,9 +19,9 @@ WARM = 2
 HELD = 8
 
 
-def arguments(row, how, steps, run_dir):
-    """The command line of one run after the program's name."""
-    count = HELD * row.batch
+def arguments(row, how, steps, run_dir, held=HELD):
+    """The command line of one run after the program's name; `held` batches of samples are made."""
+    count = held * row.batch
     settings = {
         "data.name": f"fake:{row.size}x{row.size}x3:{row.classes}:{count}",
         "data.validation": "test",
@@ -29,7 +29,7 @@ def arguments(row, how, steps, run_dir):
         "optimizer.name": row.optimizer,
         "optimizer.rate": row.rate,
         "train.batch": row.batch,
-        "train.epochs": -(-(steps + 1) // HELD),
+        "train.epochs": -(-(steps + 1) // held),
         "train.max_steps": steps,
         "checkpoint.every": "never",
         "record.every": 1,
@@ -44,7 +44,7 @@ def arguments(row, how, steps, run_dir):
 
 
 def read_records(run_dir, steps):
-    """{seconds per example, losses, peak RSS, parameters} of a finished run."""
+    """{seconds per example, losses, peak RSS, parameters, time splits} of a finished run."""
     run_dir = Path(run_dir)
     try:
         summary = json.loads((run_dir / "summary.json").read_text())
@@ -53,6 +53,9 @@ def read_records(run_dir, steps):
         counted = done[WARM:]
         seconds = sum(sum(r["split"].values()) for r in counted)
         examples = sum(r["batch"] * r["steps"] for r in counted)
+        first = min((r["step"] for r in counted), default=0)
+        later = [r for r in records if r["kind"] == "step" and r["step"] >= first]
+        parts = {part: sum(r["split"][part] for r in later) / sum(r["steps"] for r in later) for part in later[0]["split"]} if later else {}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise Failed(f"no usable records in the run directory ({error!r})") from None
     if len(done) != steps or seconds <= 0:
@@ -63,16 +66,19 @@ def read_records(run_dir, steps):
         "loss": [done[0]["loss"], done[-1]["loss"]],
         "peak_rss": summary.get("peak_rss_bytes"),
         "parameters": summary.get("parameters"),
+        "split": parts,  # seconds of a step, the mean over all ranks
     }
 
 
 class Run:
     """One training process; start several to have them run at the same time."""
 
-    def __init__(self, binary, row, how, steps):
+    def __init__(self, launcher, row, how, steps, held=HELD):
+        """`launcher` is the binary, or the words of a command line that come before `train`."""
         self.steps = steps + WARM
         self.run_dir = Path(tempfile.mkdtemp(prefix="paceline-bench-"))
-        line = [str(binary), *arguments(row, how, self.steps, self.run_dir / "run")]
+        words = launcher if isinstance(launcher, (list, tuple)) else [launcher]
+        line = [*map(str, words), *arguments(row, how, self.steps, self.run_dir / "run", held)]
         self.log = open(self.run_dir / "log", "w+")
         self.process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
 
