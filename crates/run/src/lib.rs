@@ -16,6 +16,7 @@ mod input;
 mod kernels;
 pub mod launch;
 mod memory;
+mod placement;
 mod prepare;
 mod resolve;
 pub mod speedtest;
@@ -27,6 +28,7 @@ pub use bench::{KernelBench, KernelLine, KernelReport, bench_kernels, bench_mode
 pub use demo::{DemoStep, demo};
 pub use input::{RunData, open_data};
 pub use memory::Needs;
+pub use placement::{Holding, Local, Pool, Stock};
 pub use prepare::{DataEngine, PrepareFinished, PrepareOptions, PrepareWatcher, ShardsLine, prepare, prepare_shards};
 pub use resolve::{Layout, Resolved, build_graph, read_text, resolve};
 pub use train::{Finished, Place, request_stop, saved, title, train};

@@ -91,11 +91,11 @@ pub fn read_text(doing: &str, path: &Path) -> Result<String> {
 /// The batch sizes that a run will meet.
 pub fn batches(batch: GlobalBatch, eval_batch: usize, data: &RunData) -> Batches {
     let parts = |n: usize, size: usize| [size.min(n), n % size].into_iter().filter(|&s| s > 0).collect::<Vec<_>>();
-    let mut evaluate = parts(data.validation.len(), eval_batch);
-    if let Some(test) = &data.set.test {
-        evaluate.extend(parts(test.len(), eval_batch));
+    let mut evaluate = parts(data.validation_pool().pass, eval_batch);
+    if let Some(test) = data.test_pool() {
+        evaluate.extend(parts(test.pass, eval_batch));
     }
-    Batches { train: parts(data.training.len(), batch.samples()), evaluate }
+    Batches { train: parts(data.samples(), batch.samples()), evaluate }
 }
 
 /// Decides everything. `tuning` comes from an earlier attempt, so that a resume uses the same kernels.
@@ -107,11 +107,11 @@ pub fn resolve(config: &Config, tuning: Option<Tuning>) -> Result<Resolved> {
     let cpu = Cpu::new(CpuOptions { tuning: tuning.clone(), ..CpuOptions::default() })?;
     let fusions = paceline_kernels::Device::fusions(&cpu);
     let layout = layout(&config, &graph, &data, tuning.as_ref(), fusions, &mut reasons)?;
-    if layout.batch.samples() > data.training.len() {
+    if layout.batch.samples() > data.samples() {
         return Err(Error::user(format!(
             "train.batch is {}, but there are only {} training samples; give at most that",
             layout.batch,
-            data.training.len()
+            data.samples()
         )));
     }
     reasons.extend(data.describe(&config, layout.batch.samples()));
@@ -131,7 +131,7 @@ pub fn resolve(config: &Config, tuning: Option<Tuning>) -> Result<Resolved> {
     for (i, phase) in schedule.phases.iter().enumerate() {
         tracing::debug!("phase {i}: {:?} of {} samples, {} tasks", phase.kind, phase.samples, phase.tasks.len());
     }
-    let steps_per_epoch = layout.batch.steps_per_epoch(data.training.len()) as u64;
+    let steps_per_epoch = layout.batch.steps_per_epoch(data.samples()) as u64;
     let mut total = steps_per_epoch * config.train.epochs;
     if config.train.max_steps > 0 {
         total = total.min(config.train.max_steps);
@@ -211,7 +211,7 @@ fn layout(
                 plan.store = paceline_plan::Store { update, bucket: strategy.bucket };
                 let batch = config.train.batch.resolve(r)?;
                 let layout = Layout { plan, threads: t, core, batch };
-                if batch.samples() <= data.training.len() {
+                if batch.samples() <= data.samples() {
                     candidates.push(layout);
                 } else if candidates.is_empty() {
                     return Ok(layout); // too large a batch: the caller says so

@@ -3,6 +3,7 @@
 use crate::config::Config;
 use crate::input::{self, Feeds};
 use crate::kernels;
+use crate::placement::Pool;
 use crate::resolve::{Resolved, resolve};
 use crate::trial::make_device;
 use crate::watch::{RankObserver, Shared, Started, Watcher};
@@ -100,7 +101,7 @@ pub fn train(config: &Config, place: &Place, watcher: &dyn Watcher, stop: &Atomi
         seed: resolved.options.seed,
         batch: resolved.layout.batch.samples(),
         rule: resolved.schedule.rule,
-        data: resolved.data.training.fingerprint(),
+        data: resolved.data.fingerprint(),
         model: resolved.graph.signature(),
     };
     let mut notes = resolved.data.notes.clone();
@@ -247,8 +248,8 @@ impl OneRun<'_> {
             title: title(r),
             epochs: r.config.train.epochs,
             epochs_done: self.progress.epoch,
-            steps_per_epoch: r.options.batch.steps_per_epoch(r.data.training.len()) as u64,
-            samples: r.data.training.len() as u64,
+            steps_per_epoch: r.options.batch.steps_per_epoch(r.data.samples()) as u64,
+            samples: r.data.samples() as u64,
             reasons: r.reasons.clone(),
             notes: notes.clone(),
         });
@@ -442,7 +443,8 @@ impl OneRun<'_> {
         let comm = threads(1).swap_remove(0);
         let mut rank = Rank::new(device, comm, schedule)?;
         restore(&mut rank, &checkpoint, false)?;
-        let fed = input::evaluation(&r.config, test, &r.options, &rank.schedule, &(0..1), 0..1)?;
+        let pool = Pool { pass: count, own: false };
+        let fed = input::evaluation(&r.config, test, pool, &r.options, &rank.schedule, &(0..1), 0..1)?;
         evaluate(&mut rank, fed.input()?, 0, &r.options).map(Some)
     }
 }
@@ -473,8 +475,8 @@ pub fn title(r: &Resolved) -> String {
         "{} on {}: {} training and {} validation samples, {strategy}, {}×{} (replicas × threads), batch {}",
         r.graph.name,
         r.config.data.name,
-        r.data.training.len(),
-        r.data.validation.len(),
+        r.data.samples(),
+        r.data.validation_pool().pass,
         r.layout.plan.ranks,
         r.layout.threads,
         r.layout.batch

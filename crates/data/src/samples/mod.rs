@@ -110,7 +110,7 @@ pub trait Samples: Labelled {
 }
 
 /// The fingerprint of some parts, each prefixed by its length so that they cannot run into each other.
-pub(crate) fn fingerprint_of<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
+pub fn fingerprint_of<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
     let mut hash = Sha256::new();
     for part in parts {
         hash.update((part.len() as u64).to_le_bytes());

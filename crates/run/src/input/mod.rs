@@ -1,23 +1,19 @@
-//! Training input of a run: the data opened, kept, checked and split; and the feeds that bring decoded samples.
+//! Training input of a run: the data opened, kept, checked and split; [`feeds`] bring it to the ranks.
+
+mod feeds;
+
+pub use feeds::{Feeds, evaluation, rows_ahead};
 
 use crate::config::{Auto, CacheName, Config, FitName};
+use crate::placement::{Local, Pool};
 use crate::trial::cores;
-use paceline_base::portion::Portion;
-use paceline_base::stage::Stage;
 use paceline_base::{Error, Result, text};
-use paceline_data::{Catalogue, DataSet, Options, Order, Part, Source, Split, Still, Visits};
-use paceline_engine::{Input, Progress, TrainOptions};
+use paceline_data::{Catalogue, DataSet, Options, Part, Source, Split, Still};
 use paceline_image::Fit;
-use paceline_plan::{PhaseKind, Schedule};
-use paceline_prepare::feed::{Augment, DiskCache, Feed, FeedOptions, MemoryCache, cache, check};
+use paceline_prepare::feed::{Augment, DiskCache, MemoryCache, cache, check};
 use paceline_record::InputFacts;
-use std::ops::Range;
 use std::sync::Arc;
 
-/// Rows that are made ready ahead at least, whatever the batch.
-const AHEAD: usize = 64;
-/// Batches that are made ready ahead.
-const PREFETCH: usize = 2;
 /// The share of free memory that a cache may take.
 const FREE_SHARE: f64 = 0.7;
 
@@ -33,6 +29,8 @@ pub struct RunData {
     pub validates_on_test: bool,
     /// What the user should know of it.
     pub notes: Vec<String>,
+    /// What all processes have, if each has its own files; else all have the same.
+    pub local: Option<Local>,
     /// Caches on disk, to be asked at the end what became of them.
     caches: Vec<Arc<DiskCache>>,
 }
@@ -69,7 +67,15 @@ pub fn open_data(config: &Config) -> Result<RunData> {
         parts.train = Part::Stream(Arc::new(still));
     }
     let validates_on_test = data.validation == Split::Test;
-    Ok(RunData { training: parts.train, validation: parts.validation, validates_on_test, set, notes, caches })
+    Ok(RunData {
+        training: parts.train,
+        validation: parts.validation,
+        validates_on_test,
+        set,
+        notes,
+        local: None,
+        caches,
+    })
 }
 
 /// Keys that say how to decode mean nothing for samples that are in memory.
@@ -164,154 +170,30 @@ pub fn threads(config: &Config) -> usize {
     config.data.threads.chosen().unwrap_or_else(cores)
 }
 
-/// Rows made ready ahead of a batch.
-fn ahead(config: &Config, batch: usize) -> usize {
-    match config.data.prefetch {
-        Auto::Is(batches) => batches * batch,
-        Auto::Auto => (PREFETCH * batch).max(AHEAD),
-    }
-}
-
-/// Rows that the training feed holds.
-pub fn rows_ahead(config: &Config, batch: usize) -> usize {
-    batch + ahead(config, batch)
-}
-
-/// The rows that these ranks read in passes of `pass` samples.
-pub fn portion(
-    schedule: &Schedule,
-    kind: PhaseKind,
-    pass: usize,
-    batch: usize,
-    ranks: &Range<usize>,
-) -> Result<Portion> {
-    let batch = batch.min(pass);
-    let rows = |samples: usize| -> Result<Vec<Range<usize>>> {
-        if samples == 0 {
-            return Ok(Vec::new());
-        }
-        let missing = || Error::internal(format!("no {kind:?} step of {samples} samples was planned"));
-        let phase = &schedule.phases[schedule.phase(kind, samples).ok_or_else(missing)?];
-        Ok(ranks.clone().map(|rank| phase.rows(rank)).collect())
-    };
-    Ok(Portion::new(pass, batch, rows(batch)?, rows(pass % batch.max(1))?))
-}
-
-/// A part, which of its samples stands where, and, if it must be decoded, what does that.
-pub struct Fed<'a> {
-    part: &'a Part,
-    visits: Visits,
-    feed: Option<Feed>,
-}
-
-impl Fed<'_> {
-    /// As the engine reads it.
-    pub fn input(&self) -> Result<Input<'_>> {
-        match (self.part, &self.feed) {
-            (Part::Memory(samples), _) => Ok(Input::Memory { samples: &**samples, visits: &self.visits }),
-            (Part::Stream(_), Some(feed)) => Ok(Input::Supply { supply: feed, len: self.visits.len() }),
-            (Part::Stream(_), None) => Err(Error::internal("a part without a feed")),
-        }
-    }
-}
-
-/// What brings samples to the ranks of this process.
-pub struct Feeds<'a> {
-    training: Fed<'a>,
-    validation: Fed<'a>,
-    test: Option<Fed<'a>>,
-}
-
-impl<'a> Feeds<'a> {
-    /// Starts the feeds that these ranks of a run need from `progress` on. They decode only what the ranks read.
-    pub fn new(
-        config: &Config,
-        data: &'a RunData,
-        options: &TrainOptions,
-        schedule: &Schedule,
-        ranks: Range<usize>,
-        progress: &Progress,
-    ) -> Result<Self> {
-        let (len, batch) = (data.training.len(), options.batch.samples());
-        let order = if config.data.shuffle { Order::new(len, options.seed) } else { Order::unshuffled(len) };
-        let visits = Visits::shared(order, portion(schedule, PhaseKind::Train, len, batch, &ranks)?);
-        let mine = visits.portion().per_batch() as usize;
-        let feed = match &data.training {
-            Part::Memory(_) => None,
-            Part::Stream(source) => Some(Feed::new(
-                source.clone(),
-                FeedOptions {
-                    visits: visits.clone(),
-                    augment: Some((augment(config), options.seed)),
-                    threads: threads(config),
-                    rows: rows_ahead(config, mine).min(2 * len + mine),
-                    ranks: ranks.clone(),
-                    start: progress.epoch * len as u64 + progress.step_in_epoch * batch as u64,
-                    end: options.epochs.max(progress.epoch) * len as u64,
-                },
-            )?),
-        };
-        let evaluated =
-            |part: &'a Part, passes: Range<u64>| evaluation(config, part, options, schedule, &ranks, passes);
-        let validation = evaluated(&data.validation, progress.epoch..options.epochs.max(progress.epoch))?;
-        // Tested by all ranks at the end only where there are no checkpoints to go back to.
-        let tested = options.checkpoint == paceline_engine::CheckpointEvery::Never && !data.validates_on_test;
-        let test = data.set.test.as_ref().filter(|_| tested).map(|part| evaluated(part, 0..1)).transpose()?;
-        Ok(Self { training: Fed { part: &data.training, visits, feed }, validation, test })
-    }
-
-    /// Samples to train on.
-    pub fn training(&self) -> Result<Input<'_>> {
-        self.training.input()
-    }
-
-    /// Samples to validate on.
-    pub fn validation(&self) -> Result<Input<'_>> {
-        self.validation.input()
-    }
-
-    /// Samples to test on by all ranks, if that is due.
-    pub fn test(&self) -> Result<Option<Input<'_>>> {
-        self.test.as_ref().map(Fed::input).transpose()
-    }
-
-    /// What the stages of the training input did.
-    pub fn stages(&self) -> Vec<Stage> {
-        self.training.feed.as_ref().map(Feed::stages).unwrap_or_default()
-    }
-}
-
-/// A part to evaluate on these ranks: in order, without augmentation.
-pub fn evaluation<'a>(
-    config: &Config,
-    part: &'a Part,
-    options: &TrainOptions,
-    schedule: &Schedule,
-    ranks: &Range<usize>,
-    passes: Range<u64>,
-) -> Result<Fed<'a>> {
-    let len = part.len();
-    let portion = portion(schedule, PhaseKind::Evaluate, len, options.eval_batch, ranks)?;
-    let visits = Visits::shared(Order::unshuffled(len), portion);
-    let feed = match part {
-        Part::Memory(_) => None,
-        Part::Stream(source) => Some(Feed::new(
-            source.clone(),
-            FeedOptions {
-                augment: None,
-                threads: threads(config),
-                rows: visits.portion().per_batch() as usize + AHEAD,
-                ranks: ranks.clone(),
-                start: passes.start * len as u64,
-                end: passes.end * len as u64,
-                visits: visits.clone(),
-            },
-        )?),
-    };
-    Ok(Fed { part, visits, feed })
-}
-
 impl RunData {
+    /// Samples of an epoch, over all processes.
+    pub fn samples(&self) -> usize {
+        self.local.as_ref().map_or(self.training.len(), Local::samples)
+    }
+
+    /// What a validation visits.
+    pub fn validation_pool(&self) -> Pool {
+        self.local.as_ref().map_or(Pool { pass: self.validation.len(), own: false }, Local::validation)
+    }
+
+    /// What a test visits, if there is one.
+    pub fn test_pool(&self) -> Option<Pool> {
+        match &self.local {
+            Some(local) => local.test(),
+            None => self.set.test.as_ref().map(|part| Pool { pass: part.len(), own: false }),
+        }
+    }
+
+    /// Stands for the training samples, of all processes.
+    pub fn fingerprint(&self) -> String {
+        self.local.as_ref().map_or_else(|| self.training.fingerprint(), Local::fingerprint)
+    }
+
     /// What the verdict on input needs to know, if samples are decoded.
     pub fn facts(&self, config: &Config) -> Option<InputFacts> {
         let Part::Stream(source) = &self.training else { return None };
