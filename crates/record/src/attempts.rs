@@ -14,6 +14,8 @@ pub(crate) struct Kept {
     pub notes: Vec<String>,
     /// The last attempt; 0 without any header.
     pub attempt: u32,
+    /// Each attempt with the step that it starts from.
+    starts: Vec<(u32, u64)>,
 }
 
 impl Kept {
@@ -25,6 +27,7 @@ impl Kept {
                 // An epoch's step counts the steps done, so one that ends exactly at the start is complete.
                 self.epochs.retain(|record| record.step <= header.start_step);
                 self.attempt = header.attempt;
+                self.starts.push((header.attempt, header.start_step));
             }
             Line::Step(record) => self.steps.push(record),
             Line::Epoch(record) => {
@@ -34,6 +37,15 @@ impl Kept {
             Line::Note { text } => self.notes.push(text),
             Line::Unknown => {}
         }
+    }
+
+    /// Takes the steps of another process, whose file may lack the later attempts: it was not part of them.
+    pub(crate) fn join(&mut self, other: Kept) {
+        let superseded =
+            |r: &StepRecord| self.starts.iter().any(|&(attempt, start)| attempt > r.attempt && start <= r.step);
+        let steps: Vec<_> = other.steps.into_iter().filter(|r| !superseded(r)).collect();
+        self.steps.extend(steps);
+        self.notes.extend(other.notes);
     }
 }
 
@@ -63,6 +75,19 @@ mod tests {
         }
         let seen: Vec<_> = kept.epochs.iter().map(|e| (e.attempt, e.epoch)).collect();
         assert_eq!(seen, [(1, 1), (2, 2)]);
+    }
+
+    #[test]
+    fn what_a_process_did_that_was_left_behind_is_superseded_by_the_others() {
+        let (mut first, mut second) = (Kept::default(), Kept::default());
+        for line in [header(1, 0), Line::Step(step(1, 5)), header(2, 4), Line::Step(step(2, 5))] {
+            first.take(line);
+        }
+        for line in [header(1, 0), Line::Step(step(1, 3)), Line::Step(step(1, 5))] {
+            second.take(line);
+        }
+        first.join(second);
+        assert_eq!(first.steps, [step(2, 5), step(1, 3)]);
     }
 
     proptest! {

@@ -133,6 +133,37 @@ impl RunDir {
         atomic::write(&path, &text)
     }
 
+    /// Path of the steps of the ranks of one process: `steps.jsonl` of the first, `steps-1.jsonl` of the next.
+    pub fn steps_of(&self, process: usize) -> PathBuf {
+        if process == 0 { self.steps() } else { self.path.join(format!("steps-{process}.jsonl")) }
+    }
+
+    /// All files of steps, process 0 first.
+    pub fn all_steps(&self) -> Vec<PathBuf> {
+        let mut numbers: Vec<usize> = fs::read_dir(&self.path)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter_map(|entry| {
+                let name = entry.file_name().into_string().ok()?;
+                name.strip_prefix("steps-")?.strip_suffix(".jsonl")?.parse().ok()
+            })
+            .collect();
+        numbers.sort_unstable();
+        std::iter::once(0).chain(numbers).map(|process| self.steps_of(process)).collect()
+    }
+
+    /// Goes on with, or begins, the steps of a process that is not the first. The attempt is that of process 0.
+    pub fn follow_steps(&self, process: usize, attempt: u32, start_step: u64) -> Result<StepWriter> {
+        let path = self.steps_of(process);
+        if path.exists() {
+            mend_tail(&path)?;
+        }
+        let file =
+            OpenOptions::new().append(true).create(true).open(&path).map_err(|e| Error::io("create", &path, &e))?;
+        StepWriter::start(Box::new(file), path, new_header(attempt, start_step))
+    }
+
     /// Begins `steps.jsonl` of a new run, as attempt 1.
     pub fn begin_steps(&self) -> Result<StepWriter> {
         let path = self.steps();

@@ -3,6 +3,7 @@
 //! ```text
 //! runs/<name>/
 //!   run.toml       resolved configuration, seed, versions, machine
+//!   steps-1.jsonl  the same for the ranks of process 1, and so on, where a run has several processes
 //!   steps.jsonl    a header per attempt, then one line per step (or few steps) and rank, and one per epoch
 //!   progress.jsonl a line a second, of a run that prepares data
 //!   summary.json   the run in one object; what comparisons read first

@@ -44,7 +44,10 @@ pub fn read_run(path: impl AsRef<Path>) -> Result<RunData> {
     if summary.is_none() {
         notes.push("there is no summary.json: the run has not finished its first epoch, or was killed before".into());
     }
-    let kept = read_steps(&dir.steps(), &mut notes)?;
+    let mut kept = read_steps(&dir.steps(), &mut notes)?;
+    for path in &dir.all_steps()[1..] {
+        kept.join(read_steps(path, &mut notes)?);
+    }
     let progress = crate::progress::read(&dir.progress(), &mut notes)?;
     notes.extend(kept.notes);
     let name = summary.as_ref().map(|s| s.name.clone()).filter(|name| !name.is_empty()).unwrap_or_else(|| dir.name());

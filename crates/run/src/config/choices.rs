@@ -109,6 +109,8 @@ choice! {
         OneDevice = "one-device",
         /// Replicas with equal parameters, each computing a share of every batch.
         Mirrored = "mirrored",
+        /// The same over processes, on one machine or many.
+        MultiWorker = "multi-worker-mirrored",
     }
 }
 

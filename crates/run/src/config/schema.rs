@@ -140,14 +140,17 @@ schema! {
         max_steps: u64 = 0, Limit::AtLeast(0.0);
     }
 
-    /// How the work is spread over this machine.
+    /// How the work is spread over this machine, or over several.
     [strategy] Strategy {
-        /// single (one replica on all threads), one-device (one replica bound to strategy.device) or mirrored (replicas
-        /// with equal parameters, each computing a share of every batch). All give the same results, to rounding.
+        /// single (one replica on all threads), one-device (one replica bound to strategy.device), mirrored (replicas
+        /// with equal parameters, each computing a share of every batch) or multi-worker-mirrored (the same over the
+        /// processes that paceline launch starts, on one machine or many). All give the same results, to rounding.
         name: StrategyName = StrategyName::Single, Limit::None;
-        /// How many replicas (mirrored); "auto" tries some numbers for a moment and takes the fastest.
+        /// How many replicas (mirrored); "auto" tries some numbers for a moment and takes the fastest. Over processes:
+        /// how many in each; "auto" is one.
         replicas: Auto<usize> = Auto::Auto, Limit::AtLeast(1.0);
-        /// Threads of each replica; "auto" tries some numbers for a moment and takes the fastest.
+        /// Threads of each replica; "auto" tries some numbers for a moment and takes the fastest. Over processes "auto" is
+        /// the cores of a host, divided by the replicas there.
         threads: Auto<usize> = Auto::Auto, Limit::AtLeast(1.0);
         /// The core to run on (one-device).
         device: CpuCore = CpuCore(0), Limit::None;
@@ -156,8 +159,11 @@ schema! {
         /// Who updates parameters: every replica all of them (replicated), or each a share that it hands out
         /// (sharded). The same with one replica.
         update: Auto<UpdateMode> = Auto::Auto, Limit::None;
-        /// Gradients travel in buckets of about so many elements.
-        bucket: usize = 262_144, Limit::AtLeast(1.0);
+        /// Gradients travel in buckets of about so many elements; "auto" is 262144 within a process, and over processes
+        /// what a short measurement of the connection finds.
+        bucket: Auto<usize> = Auto::Auto, Limit::AtLeast(1.0);
+        /// Seconds that a rank waits for others without any news before it gives up and names them.
+        timeout: f64 = 600.0, Limit::Above(0.0);
     }
 
     /// What is saved to go on from.
