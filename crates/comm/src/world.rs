@@ -124,6 +124,14 @@ impl World {
         self.mpi.as_mut()
     }
 
+    /// Gives the job up: this process will end without waiting for the others.
+    pub fn abandon(&mut self) {
+        #[cfg(feature = "mpi")]
+        if let Some(session) = &mut self.mpi {
+            session.abandon();
+        }
+    }
+
     /// What every process brings, in their order. All must call it.
     pub fn gather(&mut self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
         #[cfg(feature = "mpi")]

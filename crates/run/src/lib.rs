@@ -10,7 +10,9 @@
 //! ```
 
 mod bench;
+mod bucket;
 pub mod config;
+mod crew;
 mod demo;
 mod input;
 mod kernels;
@@ -25,11 +27,12 @@ mod trial;
 mod watch;
 
 pub use bench::{KernelBench, KernelLine, KernelReport, bench_kernels, bench_model};
+pub use crew::{Crew, Workers};
 pub use demo::{DemoStep, demo};
 pub use input::{RunData, open_data};
 pub use memory::Needs;
 pub use placement::{Holding, Local, Pool, Stock};
 pub use prepare::{DataEngine, PrepareFinished, PrepareOptions, PrepareWatcher, ShardsLine, prepare, prepare_shards};
 pub use resolve::{Layout, Resolved, build_graph, read_text, resolve};
-pub use train::{Finished, Place, request_stop, saved, title, train};
+pub use train::{Finished, Place, request_stop, saved, title, train, train_among};
 pub use watch::{Live, Silent, Started, Watcher};

@@ -57,6 +57,19 @@ impl Needs {
         })
     }
 
+    /// The part of `here` ranks of all `ranks`: those of one host.
+    #[must_use]
+    pub fn of_ranks(&self, here: usize, ranks: usize) -> Self {
+        let part = |bytes: u64| (u128::from(bytes) * here as u128 / ranks.max(1) as u128) as u64;
+        Self {
+            lasting: part(self.lasting),
+            step: part(self.step),
+            input: part(self.input),
+            working: part(self.working),
+            ..*self
+        }
+    }
+
     /// All of it.
     pub fn total(&self) -> u64 {
         self.lasting + self.step + self.input + self.checkpoint + self.working

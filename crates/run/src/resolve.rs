@@ -1,6 +1,7 @@
 //! From a configuration as written to a run that can begin: data opened, model built, plan made, every "auto" decided.
 
 use crate::config::{Auto, Cadence, Config, Preset, StrategyName};
+use crate::crew::Workers;
 use crate::input::{RunData, open_data};
 use crate::memory::{Needs, eval_batch};
 use crate::trial;
@@ -11,7 +12,7 @@ use paceline_base::{Error, Result};
 use paceline_engine::{CheckpointEvery, TrainOptions};
 use paceline_graph::{Graph, model_file, presets};
 use paceline_kernels::{Cpu, CpuOptions, Tuning};
-use paceline_plan::{Batches, Plan, Schedule, UpdateMode, lower};
+use paceline_plan::{Batches, Plan, Schedule, Store, UpdateMode, lower};
 use paceline_record::machine;
 use std::path::Path;
 use std::sync::Arc;
@@ -98,15 +99,55 @@ pub fn batches(batch: GlobalBatch, eval_batch: usize, data: &RunData) -> Batches
     Batches { train: parts(data.samples(), batch.samples()), evaluate }
 }
 
+/// Data and model of a run, with nothing decided yet.
+pub struct Opened {
+    /// The data.
+    pub data: RunData,
+    /// The model.
+    pub graph: Arc<Graph>,
+}
+
+impl Opened {
+    /// Opens the data and builds the model.
+    pub fn new(config: &Config) -> Result<Self> {
+        let data = open_data(config)?;
+        let graph = Arc::new(build_graph(config, &data)?);
+        Ok(Self { data, graph })
+    }
+
+    /// What one checkpoint takes on disk; none if none are written.
+    pub fn checkpoint_bytes(&self, config: &Config) -> Option<u64> {
+        let tensors = 1 + config.optimizer.rule().states().len() as u64;
+        (config.checkpoint.every != Cadence::Never).then(|| 4 * tensors * self.graph.parameter_count() as u64)
+    }
+}
+
+/// The number of ranks that the plan file asks for, if one is given.
+pub fn plan_ranks(config: &Config) -> Result<Option<usize>> {
+    let Some(path) = &config.strategy.plan else { return Ok(None) };
+    let plan = paceline_plan::parse(&read_text("read the plan file", path)?, &path.display().to_string())?;
+    Ok(Some(plan.ranks))
+}
+
 /// Decides everything. `tuning` comes from an earlier attempt, so that a resume uses the same kernels.
 pub fn resolve(config: &Config, tuning: Option<Tuning>) -> Result<Resolved> {
+    resolve_among(config, Opened::new(config)?, tuning, None)
+}
+
+/// The same for the processes of a job; none for a run in this process alone.
+pub fn resolve_among(
+    config: &Config,
+    opened: Opened,
+    tuning: Option<Tuning>,
+    workers: Option<&Workers>,
+) -> Result<Resolved> {
     let mut config = config.clone();
-    let data = open_data(&config)?;
-    let graph = Arc::new(build_graph(&config, &data)?);
-    let mut reasons = Vec::new();
-    let cpu = Cpu::new(CpuOptions { tuning: tuning.clone(), ..CpuOptions::default() })?;
+    let Opened { data, graph } = opened;
+    let mut reasons = workers.map_or(Vec::new(), |w| w.reasons.clone());
+    let isa = workers.filter(|_| tuning.is_none()).map(|w| w.isa);
+    let cpu = Cpu::new(CpuOptions { tuning: tuning.clone(), isa, ..CpuOptions::default() })?;
     let fusions = paceline_kernels::Device::fusions(&cpu);
-    let layout = layout(&config, &graph, &data, tuning.as_ref(), fusions, &mut reasons)?;
+    let layout = layout(&config, &graph, &data, tuning.as_ref(), fusions, workers, &mut reasons)?;
     if layout.batch.samples() > data.samples() {
         return Err(Error::user(format!(
             "train.batch is {}, but there are only {} training samples; give at most that",
@@ -125,7 +166,8 @@ pub fn resolve(config: &Config, tuning: Option<Tuning>) -> Result<Resolved> {
     })?;
     let schedule = Arc::new(lowered(&batches(layout.batch, evaluated, &data))?);
     let needs = Needs::of(&schedule, &layout, &config, &data, Some(&tuning))?;
-    needs.check(machine::free_memory_bytes(), &layout)?;
+    let here = workers.map_or(layout.plan.ranks, Workers::on_this_host);
+    needs.of_ranks(here, layout.plan.ranks).check(machine::free_memory_bytes(), &layout)?;
     let arena = schedule.arenas.iter().map(|a| a.len).max().unwrap_or(0);
     tracing::info!("kernels: {}; {arena} elements of device memory a rank", paceline_kernels::Device::describe(&cpu));
     for (i, phase) in schedule.phases.iter().enumerate() {
@@ -159,7 +201,8 @@ pub fn resolve(config: &Config, tuning: Option<Tuning>) -> Result<Resolved> {
     config.optimizer.rate = Auto::Is(base);
     config.optimizer.eps = Auto::Is(config.optimizer.eps());
     config.strategy.threads = Auto::Is(layout.threads);
-    config.strategy.replicas = Auto::Is(layout.plan.ranks);
+    config.strategy.replicas = Auto::Is(workers.map_or(layout.plan.ranks, |w| w.replicas));
+    config.strategy.bucket = Auto::Is(layout.plan.store.bucket);
     config.strategy.update = Auto::Is(layout.plan.store.update);
     Ok(Resolved { config, data, graph, layout, tuning, schedule, options, needs, reasons })
 }
@@ -170,6 +213,7 @@ fn layout(
     data: &RunData,
     tuning: Option<&Tuning>,
     fusions: &[Fusion],
+    workers: Option<&Workers>,
     reasons: &mut Vec<String>,
 ) -> Result<Layout> {
     let strategy = &config.strategy;
@@ -177,10 +221,15 @@ fn layout(
     if let Some(path) = &strategy.plan {
         let plan = paceline_plan::parse(&read_text("read the plan file", path)?, &path.display().to_string())?;
         plan.check(graph).map_err(|e| e.context(format!("plan file {}", path.display())))?;
-        let threads = strategy.threads.chosen().unwrap_or((cores / plan.ranks).max(1));
+        let threads = workers.map_or((cores / plan.ranks).max(1), |w| w.threads);
+        let threads = strategy.threads.chosen().unwrap_or(threads);
         let batch = config.train.batch.resolve(plan.ranks)?;
         reasons.push(format!("{} ranks as the plan {} says, {threads} thread(s) each", plan.ranks, path.display()));
         return Ok(Layout { plan, threads, core: None, batch });
+    }
+    let bucket = strategy.bucket.chosen().unwrap_or(Store::default().bucket);
+    if let Some(workers) = workers {
+        return among(config, data, workers, reasons);
     }
     let core = (strategy.name == StrategyName::OneDevice).then_some(strategy.device.0);
     if let Some(core) = core.filter(|&c| c >= cores) {
@@ -208,7 +257,7 @@ fn layout(
         for &t in threads.iter().filter(|&&t| r * t <= cores || (r, t) == (replicas[0], threads[0])) {
             for &update in if r == 1 { &updates[..1] } else { &updates[..] } {
                 let mut plan = Plan::data_parallel(r);
-                plan.store = paceline_plan::Store { update, bucket: strategy.bucket };
+                plan.store = Store { update, bucket };
                 let batch = config.train.batch.resolve(r)?;
                 let layout = Layout { plan, threads: t, core, batch };
                 if batch.samples() <= data.samples() {
@@ -223,6 +272,30 @@ fn layout(
         candidates = fitting(config, graph, data, tuning, fusions, candidates, reasons)?;
     }
     trial::fastest(config, graph, data, tuning, candidates, reasons)
+}
+
+/// Replicas over processes. Nothing is tried: a trial would have to be one of all processes.
+fn among(config: &Config, data: &RunData, workers: &Workers, reasons: &mut Vec<String>) -> Result<Layout> {
+    let ranks = workers.ranks();
+    let mut plan = Plan::data_parallel(ranks);
+    // Every rank updates everything by default: then all that travels does so beside the backward pass.
+    let update = config.strategy.update.chosen().unwrap_or(UpdateMode::Replicated);
+    plan.store = Store { update, bucket: workers.bucket };
+    let batch = config.train.batch.resolve(ranks)?;
+    let samples = data.samples();
+    if ranks > samples {
+        return Err(Error::user(format!(
+            "there are {ranks} ranks, but only {samples} training samples; start fewer processes, or give more data"
+        )));
+    }
+    if ranks > batch.samples() {
+        return Err(Error::user(format!(
+            "there are {ranks} ranks, but train.batch is {batch}: some would have nothing to do; give a batch of at least \
+             {ranks} (such as train.batch = \"32*workers\"), or start fewer processes"
+        )));
+    }
+    reasons.push(format!("{} thread(s) for each rank; {update:?} updates", workers.threads).to_lowercase());
+    Ok(Layout { plan, threads: workers.threads, core: None, batch })
 }
 
 /// The candidates that fit into memory: a trial must not take what the run may not.

@@ -1,24 +1,27 @@
 //! One run, from configuration to summary: resolve, make or reopen the run directory, train on all ranks, test.
 
 use crate::config::Config;
+use crate::crew::{Crew, Workers};
 use crate::input::{self, Feeds};
 use crate::kernels;
+use crate::launch::{Doing, Tether};
 use crate::placement::Pool;
-use crate::resolve::{Resolved, resolve};
+use crate::resolve::{Opened, Resolved, plan_ranks, resolve_among};
 use crate::trial::make_device;
-use crate::watch::{RankObserver, Shared, Started, Watcher};
+use crate::watch::{RankObserver, Shared, Silent, Started, Watcher};
 use paceline_base::{Error, Result};
-use paceline_comm::{Comm, Threads, threads};
+use paceline_comm::{Comm, single};
 use paceline_engine::checkpoint::{self, Checkpoint, Identity, Saver, initialize, restore};
 use paceline_engine::{CheckpointEvery, Ended, Job, Outcome, Progress, Rank, Scores, evaluate, train as train_rank};
 use paceline_kernels::{Cpu, CpuOptions, Device, Tuning};
 use paceline_plan::{Batches, Plan, lower};
 use paceline_record::{EpochRecord, RunDir, StepWriter, Summary, TimeSplit, machine, read_run};
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Where a run's directory is and whether it exists already.
 #[derive(Clone, Debug)]
@@ -86,16 +89,67 @@ fn keep_copies(config: &Config, dir: &RunDir) -> Result<()> {
 
 /// Trains. Ends after the current step, with a checkpoint, when `stop` becomes true.
 pub fn train(config: &Config, place: &Place, watcher: &dyn Watcher, stop: &AtomicBool) -> Result<Finished> {
+    let finished = train_among(&mut Crew::alone(), config, place, watcher, stop)?;
+    finished.ok_or_else(|| Error::internal("a run alone has a leader"))
+}
+
+/// Trains with the other processes of a job. The first one records, watches and gives the result; the others give none.
+pub fn train_among(
+    crew: &mut Crew,
+    config: &Config,
+    place: &Place,
+    watcher: &dyn Watcher,
+    stop: &AtomicBool,
+) -> Result<Option<Finished>> {
+    let result = together(crew, config, place, watcher, stop);
+    crew.end(&result);
+    result
+}
+
+/// What process 0 tells the others when the run directory is there.
+#[derive(Serialize, Deserialize)]
+struct Begun {
+    dir: PathBuf,
+    attempt: u32,
+    /// The checkpoint to go on from.
+    from: Option<PathBuf>,
+}
+
+fn together(
+    crew: &mut Crew,
+    config: &Config,
+    place: &Place,
+    watcher: &dyn Watcher,
+    stop: &AtomicBool,
+) -> Result<Option<Finished>> {
     let begin = Instant::now();
     let tuning = match place {
         Place::Resume(dir) => Some(saved(dir)?.1),
         _ => None,
     };
+    let config = &crew.fit(config)?;
+    let opened = Opened::new(config)?;
+    let folder = match place {
+        Place::Resume(dir) => dir.clone(),
+        Place::New(dir) => {
+            dir.parent().map_or(PathBuf::from("."), |p| if p == Path::new("") { ".".into() } else { p.into() })
+        }
+        Place::Auto => config.run.dir.clone(),
+    };
+    crew.meet(config, &folder, &opened)?;
+    let mut workers = crew.workers(config, plan_ranks(config)?)?;
+    if let Some(workers) = &mut workers {
+        crew.choose_bucket(config, opened.graph.parameter_count(), workers)?;
+    }
     let measure = tuning.is_none(); // a resume computes with the kernels that it had
-    let mut resolved = resolve(config, tuning)?;
+    let mut resolved = resolve_among(config, opened, tuning, workers.as_ref())?;
+    let leads = crew.leads();
     if measure {
         let Resolved { schedule, layout, tuning, reasons, .. } = &mut resolved;
-        *tuning = kernels::choose(schedule, layout, tuning.clone(), reasons)?;
+        if leads {
+            *tuning = kernels::choose(schedule, layout, tuning.clone(), reasons)?;
+        }
+        *tuning = crew.tell(tuning)?;
     }
     let identity = Identity {
         seed: resolved.options.seed,
@@ -104,6 +158,10 @@ pub fn train(config: &Config, place: &Place, watcher: &dyn Watcher, stop: &Atomi
         data: resolved.data.fingerprint(),
         model: resolved.graph.signature(),
     };
+    let local = workers.as_ref().map_or(0..resolved.layout.plan.ranks, Workers::local);
+    if !leads {
+        return follow(crew, &resolved, local, identity, begin);
+    }
     let mut notes = resolved.data.notes.clone();
     let (dir, start) = match place {
         Place::Resume(path) => {
@@ -127,10 +185,46 @@ pub fn train(config: &Config, place: &Place, watcher: &dyn Watcher, stop: &Atomi
     tracing::info!("run directory {}, from step {}", dir.path().display(), progress.step);
     // Last, so that a run killed before this point is either an empty folder or one that can be resumed.
     let writer = if resumed { dir.resume_steps(progress.step)? } else { dir.begin_steps()? };
+    if let Some(tether) = crew.tether() {
+        tether.run_dir(dir.path());
+    }
+    let path = std::path::absolute(dir.path()).map_err(|e| Error::io("find", dir.path(), &e))?;
+    let from = start.as_ref().map(|c| path.join(c.path.strip_prefix(dir.path()).unwrap_or(&c.path)));
+    crew.tell(&Begun { dir: path, attempt: writer.attempt(), from })?;
     let summary = first_summary(&resolved, &dir, &writer, resumed, progress)?;
-    let run =
-        OneRun { resolved: &resolved, dir: &dir, identity, start: start.as_ref(), progress, watcher, stop, begin };
-    run.go(summary, writer, notes)
+    let start = start.as_ref();
+    let run = OneRun { resolved: &resolved, dir: &dir, identity, start, progress, local, watcher, stop, begin };
+    run.go(crew, summary, writer, notes).map(Some)
+}
+
+/// The part of a process that is not the first: it trains, and records its own steps.
+fn follow(
+    crew: &mut Crew,
+    resolved: &Resolved,
+    local: Range<usize>,
+    identity: Identity,
+    begin: Instant,
+) -> Result<Option<Finished>> {
+    let nothing = Begun { dir: PathBuf::new(), attempt: 0, from: None };
+    let begun: Begun = crew.tell(&nothing)?;
+    let dir = RunDir::open(&begun.dir)?;
+    let start = begun.from.as_deref().map(checkpoint::load).transpose()?;
+    let progress = start.as_ref().map_or(Progress::default(), |c| c.manifest.progress);
+    let writer = dir.follow_steps(local.start / local.len(), begun.attempt, progress.step)?;
+    let (start, stop) = (start.as_ref(), AtomicBool::new(false));
+    let run = OneRun { resolved, dir: &dir, identity, start, progress, local, watcher: &Silent, stop: &stop, begin };
+    let feeds = run.feeds()?;
+    let nobody = |_: &EpochRecord| {};
+    let shared = run.shared(&writer, crew, &nobody);
+    let comms = crew.world()?.ranks_within(run.local.len(), run.timeout())?;
+    crew.doing(Doing::Training);
+    let ends = run.all_ranks(comms, &shared, None, &feeds);
+    let outcome = first_cause(&ends);
+    if outcome.is_ok() {
+        crew.exchange(&ends.iter().map(|e| e.times).collect::<Vec<_>>())?;
+    }
+    writer.finish()?;
+    outcome.map(|_| None)
 }
 
 /// The newest whole checkpoint that belongs to this run; none if the run was killed before its first.
@@ -227,6 +321,8 @@ struct OneRun<'a> {
     identity: Identity,
     start: Option<&'a Checkpoint>,
     progress: Progress,
+    /// The ranks that this process holds.
+    local: Range<usize>,
     watcher: &'a dyn Watcher,
     stop: &'a AtomicBool,
     begin: Instant,
@@ -240,7 +336,36 @@ struct RankEnd {
 }
 
 impl OneRun<'_> {
-    fn go(self, summary: Summary, writer: StepWriter, notes: Vec<String>) -> Result<Finished> {
+    fn feeds(&self) -> Result<Feeds<'_>> {
+        let r = self.resolved;
+        Feeds::new(&r.config, &r.data, &r.options, &r.schedule, self.local.clone(), &self.progress)
+    }
+
+    fn timeout(&self) -> Duration {
+        Duration::from_secs_f64(self.resolved.config.strategy.timeout.min(1e9))
+    }
+
+    fn shared<'s>(
+        &'s self,
+        writer: &'s StepWriter,
+        crew: &Crew,
+        on_epoch: &'s (dyn Fn(&EpochRecord) + Sync),
+    ) -> Shared<'s> {
+        Shared {
+            writer,
+            watcher: self.watcher,
+            stop: self.stop,
+            line: crew.tether().map(Tether::line),
+            every: self.resolved.config.record.every,
+            interval: AtomicU64::new(0),
+            interval_reason: Mutex::default(),
+            on_epoch,
+            ranks: self.resolved.layout.plan.ranks,
+            first: self.local.start as u32,
+        }
+    }
+
+    fn go(self, crew: &mut Crew, summary: Summary, writer: StepWriter, notes: Vec<String>) -> Result<Finished> {
         let r = self.resolved;
         let before = summary.seconds_total;
         self.watcher.started(&Started {
@@ -272,18 +397,12 @@ impl OneRun<'_> {
                 let _ = self.dir.write_summary(&s); // the final write reports errors
             }
         };
-        let shared = Shared {
-            writer: &writer,
-            watcher: self.watcher,
-            stop: self.stop,
-            every: r.config.record.every,
-            interval: AtomicU64::new(0),
-            interval_reason: Mutex::default(),
-            on_epoch: &on_epoch,
-            ranks: r.layout.plan.ranks,
-        };
-        let feeds = Feeds::new(&r.config, &r.data, &r.options, &r.schedule, 0..r.layout.plan.ranks, &self.progress)?;
-        let ends = self.all_ranks(&shared, saver.as_ref(), &feeds);
+        let shared = self.shared(&writer, crew, &on_epoch);
+        let feeds = self.feeds()?;
+        let comms = crew.world()?.ranks_within(self.local.len(), self.timeout())?;
+        crew.doing(Doing::Training);
+        let ends = self.all_ranks(comms, &shared, saver.as_ref(), &feeds);
+        crew.doing(Doing::Ending);
         self.watcher.ended();
         let reason =
             std::mem::take(&mut *shared.interval_reason.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
@@ -293,6 +412,9 @@ impl OneRun<'_> {
         s.stages = feeds.stages();
         drop(feeds); // what still decodes ahead is not needed
         s.split = ends.iter().map(|e| e.times).collect();
+        if ends.iter().all(|e| e.outcome.is_ok()) {
+            s.split = crew.exchange(&s.split)?.concat(); // in the order of ranks
+        }
         let written = saver.map(Saver::finish).transpose();
         let recorded = writer.finish();
         let mut outcome = first_cause(&ends);
@@ -346,12 +468,18 @@ impl OneRun<'_> {
         Ok(Finished { dir: self.dir.path().into(), summary: s, checkpoints })
     }
 
-    fn all_ranks(&self, shared: &Shared<'_>, saver: Option<&Saver>, feeds: &Feeds<'_>) -> Vec<RankEnd> {
+    fn all_ranks(
+        &self,
+        comms: Vec<Box<dyn Comm>>,
+        shared: &Shared<'_>,
+        saver: Option<&Saver>,
+        feeds: &Feeds<'_>,
+    ) -> Vec<RankEnd> {
         std::thread::scope(|scope| {
-            let handles: Vec<_> = threads(self.resolved.layout.plan.ranks)
+            let handles: Vec<_> = comms
                 .into_iter()
-                .enumerate()
-                .map(|(number, comm)| {
+                .map(|comm| {
+                    let number = comm.rank();
                     let saver = saver.filter(|_| number == 0);
                     std::thread::Builder::new()
                         .name(format!("rank-{number}"))
@@ -373,7 +501,7 @@ impl OneRun<'_> {
     fn one_rank(
         &self,
         number: usize,
-        comm: Threads,
+        comm: Box<dyn Comm>,
         shared: &Shared<'_>,
         saver: Option<&Saver>,
         feeds: &Feeds<'_>,
@@ -440,8 +568,7 @@ impl OneRun<'_> {
         let device = Cpu::new(CpuOptions { tuning: Some(r.tuning.clone()), ..CpuOptions::default() })?;
         let plan = Plan::data_parallel(1);
         let schedule = Arc::new(lower(&r.graph, &plan, &batches, r.schedule.rule, device.fusions())?);
-        let comm = threads(1).swap_remove(0);
-        let mut rank = Rank::new(device, comm, schedule)?;
+        let mut rank = Rank::new(device, single(), schedule)?;
         restore(&mut rank, &checkpoint, false)?;
         let pool = Pool { pass: count, own: false };
         let fed = input::evaluation(&r.config, test, pool, &r.options, &rank.schedule, &(0..1), 0..1)?;

@@ -1,5 +1,6 @@
 //! How a run tells what happens: to a person (the command line implements [`Watcher`]) and to the run directory.
 
+use crate::launch::Line;
 use paceline_engine::{Control, EpochEvent, Observer, StepEvent};
 use paceline_record::{EpochRecord, Every, StepFold, StepRecord, StepWriter, TimeSplit, choose_every};
 use std::sync::Mutex;
@@ -67,6 +68,8 @@ pub struct Shared<'a> {
     pub watcher: &'a dyn Watcher,
     /// Set to end the run after the current step.
     pub stop: &'a AtomicBool,
+    /// Where `launch` sees how far this process came, and asks it to stop.
+    pub line: Option<Line>,
     /// Recording interval: asked for, or chosen by rank 0 from its first steps.
     pub every: Every,
     /// The chosen interval; 0 until it is.
@@ -77,6 +80,8 @@ pub struct Shared<'a> {
     pub on_epoch: &'a (dyn Fn(&EpochRecord) + Sync),
     /// Number of ranks.
     pub ranks: usize,
+    /// The first rank of this process.
+    pub first: u32,
 }
 
 /// The observer of one rank.
@@ -128,7 +133,7 @@ impl<'a> RankObserver<'a> {
         if self.shared.every != Every::Auto {
             return;
         }
-        if self.rank == 0 && self.seen == FIRST_STEPS {
+        if self.rank == self.shared.first && self.seen == FIRST_STEPS {
             let step = self.since.elapsed().as_secs_f64() / FIRST_STEPS as f64;
             let begin = Instant::now();
             let text = serde_json::to_string(record).unwrap_or_default();
@@ -181,6 +186,9 @@ impl Observer for RankObserver<'_> {
     fn step(&mut self, event: &StepEvent) {
         self.total += event.split;
         self.seen += 1;
+        if let (Some(line), true) = (&self.shared.line, self.rank == self.shared.first) {
+            line.step(event.step + 1);
+        }
         let record = StepRecord {
             epoch: event.epoch,
             step: event.step,
@@ -237,6 +245,7 @@ impl Observer for RankObserver<'_> {
     }
 
     fn wish(&mut self) -> Control {
-        Control { stop: self.shared.stop.load(Ordering::Relaxed), checkpoint: false }
+        let asked = self.shared.line.as_ref().is_some_and(Line::is_stopped);
+        Control { stop: asked || self.shared.stop.load(Ordering::Relaxed), checkpoint: false }
     }
 }

@@ -10,14 +10,17 @@ pub fn run(flags: &Train) -> Result<()> {
     if flags.summary || flags.explain {
         return describe(flags, &config);
     }
+    let mut crew = paceline::Crew::from_env()?;
     let stop = super::stop_on_signal("stopping after this step, with a checkpoint");
-    let screen = Screen::new(flags.quiet || flags.json);
+    let screen = Screen::new(flags.quiet || flags.json || !crew.leads());
     let place = match (&flags.resume, &flags.run_dir) {
         (Some(dir), _) => Place::Resume(dir.clone()),
         (None, Some(dir)) => Place::New(dir.clone()),
         (None, None) => Place::Auto,
     };
-    let finished = paceline::train(&config, &place, &screen, &stop)?;
+    let Some(finished) = paceline::train_among(&mut crew, &config, &place, &screen, &stop)? else {
+        return Ok(()); // the first process shows and records for all
+    };
     if flags.json {
         let text = serde_json::to_string_pretty(&finished.summary).map_err(|e| Error::internal(e.to_string()))?;
         screen::print(&text);

@@ -123,6 +123,11 @@ impl Session {
         Ok((0..local).map(rank).collect())
     }
 
+    /// Gives the job up: MPI is not ended in an orderly way, because that waits for everybody.
+    pub fn abandon(&mut self) {
+        std::mem::forget(self.universe.take());
+    }
+
     /// All processes, for what is compared with the library's own operations.
     pub fn communicator(&self) -> Communicator {
         self.world

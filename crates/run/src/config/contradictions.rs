@@ -100,7 +100,13 @@ impl Config {
         // One replica is what the strategies of one device have anyway, so that it contradicts nothing.
         if strategy.replicas.chosen().is_some_and(|n| n > 1) {
             let replicas = "strategy.replicas";
-            self.only_for(replicas, "strategy.name", strategy.name, &[StrategyName::Mirrored, StrategyName::MultiWorker], "")?;
+            self.only_for(
+                replicas,
+                "strategy.name",
+                strategy.name,
+                &[StrategyName::Mirrored, StrategyName::MultiWorker],
+                "",
+            )?;
         }
         if let (StrategyName::OneDevice, Some(threads @ 2..)) = (strategy.name, strategy.threads.chosen()) {
             return contradiction(&format!(

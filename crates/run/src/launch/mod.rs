@@ -5,5 +5,5 @@ mod tether;
 mod word;
 
 pub use facts::{Facts, Problem, check, unseen};
-pub use tether::Tether;
+pub use tether::{Line, Tether};
 pub use word::{Beat, Doing, Orders, Progress};

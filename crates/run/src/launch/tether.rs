@@ -177,6 +177,11 @@ impl Tether {
         answer
     }
 
+    /// What every step touches, to be kept by whoever computes.
+    pub fn line(&self) -> Line {
+        Line(self.shared.clone())
+    }
+
     /// This process's number.
     pub fn process(&self) -> usize {
         self.process
@@ -227,6 +232,22 @@ impl Tether {
     fn say(&self, word: &Word) {
         // A broken line is dealt with by the thread that listens.
         let _ = self.shared.say(word);
+    }
+}
+
+/// The part of a tether that every step touches. Neither allocates nor locks.
+#[derive(Clone)]
+pub struct Line(Arc<Shared>);
+
+impl Line {
+    /// Steps done.
+    pub fn step(&self, done: u64) {
+        self.0.step.store(done, Relaxed);
+    }
+
+    /// Whether the run is to end after this step, with a checkpoint.
+    pub fn is_stopped(&self) -> bool {
+        self.0.stop.load(Relaxed)
     }
 }
 
