@@ -1,6 +1,9 @@
 //! The flags, as typed. What they mean is decided by the commands.
 
+mod launch;
+
 use clap::{Args, Parser, Subcommand};
+pub use launch::Launch;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -9,6 +12,7 @@ Examples:
   paceline prepare photos/ shards/ --size 192
   paceline speedtest photos/ shards/
   paceline train --set train.epochs=3 --strategy mirrored
+  paceline launch --hosts a:2,b:2 --max-restarts 3 -- train cfg.toml
   paceline report runs/demo/*
   paceline config explain train";
 
@@ -37,6 +41,8 @@ pub enum Command {
     Demo(Demo),
     /// Train one network, or resume a run
     Train(Box<Train>),
+    /// Train over processes and hosts, with restarts
+    Launch(Box<Launch>),
     /// List, fetch and look into data sets
     Data(Data),
     /// Turn images into TFRecord shards
@@ -55,6 +61,13 @@ pub enum Command {
     Report(Report),
     /// Explain the configuration's keys
     Config(Config),
+}
+
+impl Command {
+    /// Whether processes on several hosts do it together.
+    pub fn runs_on_ranks(&self) -> bool {
+        matches!(self, Self::Train(_))
+    }
 }
 
 #[derive(Args)]

@@ -3,6 +3,7 @@
 mod commands;
 mod flags;
 mod screen;
+mod tethered;
 
 use clap::Parser;
 use flags::{Cli, Command};
@@ -12,9 +13,11 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let cli = Cli::parse(); // wrong flags end here, with exit code 2
     start_log(&cli.log);
+    tethered::name_panics();
     let result = match cli.command {
         Command::Demo(flags) => commands::demo::run(&flags),
         Command::Train(flags) => commands::train::run(&flags),
+        Command::Launch(flags) => commands::launch::run(&flags, &cli.log),
         Command::Data(flags) => commands::data::run(&flags),
         Command::Prepare(flags) => commands::prepare::run(&flags),
         Command::PrepareShards(flags) => commands::prepare::shards(&flags),
@@ -27,7 +30,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
-            eprintln!("paceline: {e}");
+            eprint!("{}", tethered::prefixed(&format!("paceline: {e}\n")));
             ExitCode::from(if e.kind() == Kind::User { 2 } else { 1 })
         }
     }
@@ -35,5 +38,5 @@ fn main() -> ExitCode {
 
 fn start_log(level: &str) {
     let filter = tracing_subscriber::EnvFilter::try_new(level).unwrap_or_else(|_| "warn".into());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| tethered::Log).with_target(false).init();
 }

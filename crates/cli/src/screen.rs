@@ -12,7 +12,7 @@ use std::sync::Mutex;
 pub fn print(text: &str) {
     let mut out = std::io::stdout().lock();
     let end = if text.ends_with('\n') { "" } else { "\n" };
-    let _ = write!(out, "{text}{end}").and_then(|()| out.flush());
+    let _ = write!(out, "{}{end}", crate::tethered::prefixed(text)).and_then(|()| out.flush());
 }
 
 /// [`print`] with the arguments of `format!`; `println!` would panic when the reader is gone.

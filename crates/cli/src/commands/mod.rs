@@ -4,6 +4,7 @@ pub mod bench;
 pub mod config;
 pub mod data;
 pub mod demo;
+pub mod launch;
 pub mod prepare;
 pub mod report;
 pub mod speedtest;
@@ -20,7 +21,10 @@ pub fn stop_on_signal(words: &'static str) -> Arc<AtomicBool> {
         if seen.swap(true, Ordering::Relaxed) {
             std::process::exit(130);
         }
-        eprintln!("\n{words} (again: at once)");
+        // Processes of a job are asked to stop by launch, which says so itself.
+        if std::env::var_os(paceline::launch::VARIABLE).is_none() {
+            eprintln!("\n{words} (again: at once)");
+        }
     });
     if let Err(e) = result {
         tracing::warn!("Ctrl-C will end the program at once: {e}");

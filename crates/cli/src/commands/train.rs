@@ -42,7 +42,7 @@ pub fn run(flags: &Train) -> Result<()> {
 }
 
 /// The file, or what a resumed run had, then `--set`, then the flags.
-fn configuration(flags: &Train) -> Result<Config> {
+pub fn configuration(flags: &Train) -> Result<Config> {
     let mut config = match (&flags.resume, &flags.config) {
         (Some(_), Some(file)) => {
             return Err(Error::user(format!(

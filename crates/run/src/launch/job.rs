@@ -1,0 +1,459 @@
+//! A job from its first attempt to its end: checks, attempts, what is said of them.
+
+use super::brood::{self, Brood, Stream};
+use super::control::{Control, Heard, to_channel};
+use super::decide::{Decision, Failure, How, State, decide};
+use super::hosts::Hosts;
+use super::mpirun::{Start, Starter, find, variables_to_pass};
+use super::muster::{Limits, Muster};
+use super::scheduler::Scheduler;
+use super::word::{Order, Progress, VARIABLE, Word};
+use super::{facts, reach, tether};
+use paceline_base::{Error, Result};
+use serde::Serialize;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+/// What is to be started, and how it is watched.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    /// Where.
+    pub hosts: Hosts,
+    /// Who gave the hosts, if a scheduler did.
+    pub scheduler: Option<Scheduler>,
+    /// Arguments of the program, from its subcommand on.
+    pub arguments: Vec<String>,
+    /// Restarts at most.
+    pub max_restarts: u32,
+    /// Whether fewer processes will do.
+    pub elastic: bool,
+    /// How many there must be then.
+    pub min_ranks: usize,
+    /// The starter; found if not given.
+    pub mpirun: Option<PathBuf>,
+    /// Further arguments of it.
+    pub mpirun_arguments: Vec<String>,
+    /// Stands in for ssh.
+    pub agent: Option<PathBuf>,
+    /// Where processes reach this program.
+    pub address: Option<IpAddr>,
+    /// At which port; 0: any.
+    pub port: u16,
+    /// The network that processes use among themselves.
+    pub interface: Option<String>,
+    /// `NAME` or `NAME=VALUE` for the processes.
+    pub environment: Vec<String>,
+    /// Time limits.
+    pub limits: Limits,
+}
+
+/// What is told while a job goes.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "launch")]
+pub enum Notice {
+    /// An attempt starts.
+    Starting {
+        /// From 1.
+        attempt: u32,
+        /// `a:2,b:2`
+        hosts: String,
+        /// The whole command.
+        command: String,
+    },
+    /// Something to know.
+    Warning {
+        /// In words.
+        words: String,
+    },
+    /// All processes agree and begin.
+    Began {
+        /// From 1.
+        attempt: u32,
+        /// Since it was started.
+        seconds: f64,
+    },
+    /// An attempt failed.
+    Failed {
+        /// From 1.
+        attempt: u32,
+        /// What happened.
+        failure: Failure,
+        /// In words.
+        words: String,
+    },
+    /// What follows from it.
+    Decided {
+        /// Whether there is another attempt.
+        restart: bool,
+        /// Why.
+        reason: String,
+        /// Since the failure was seen: until everything had ended.
+        seconds: f64,
+    },
+    /// The person asked for the end.
+    Stopping,
+    /// The end.
+    Finished {
+        /// Attempts in all.
+        attempts: u32,
+        /// Where the run is, if it said so.
+        run_dir: Option<PathBuf>,
+    },
+}
+
+/// Is shown a job while it goes.
+pub trait LaunchView {
+    /// A line of the processes.
+    fn line(&self, stream: Stream, text: &str);
+    /// What `launch` itself has to say.
+    fn notice(&self, notice: &Notice);
+    /// How far process 0 is.
+    fn progress(&self, progress: &Progress);
+}
+
+/// How a job ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LaunchEnd {
+    /// All did their work; also if they were asked to end early.
+    Done,
+    /// Ended at once, on the second request.
+    Interrupted,
+}
+
+enum Event {
+    Heard(Heard),
+    Line(Stream, String),
+}
+
+impl From<Heard> for Event {
+    fn from(heard: Heard) -> Self {
+        Self::Heard(heard)
+    }
+}
+
+/// Starts a job and watches over it to its end. `stop` counts requests to end: the first asks processes to write a
+/// checkpoint, the second kills. `resume` gives the arguments that go on with a run.
+pub fn launch(
+    job: &Launch,
+    resume: &dyn Fn(&Path) -> Vec<String>,
+    view: &dyn LaunchView,
+    stop: &AtomicUsize,
+) -> Result<LaunchEnd> {
+    let starter = find(&job.hosts, job.mpirun.as_deref(), job.scheduler == Some(Scheduler::Slurm))?;
+    if job.agent.is_none() && job.scheduler.is_none() {
+        reach::by_ssh(&job.hosts)?;
+    }
+    let interface = job.interface.as_deref();
+    let interface_name = interface.map(reach::in_network).transpose()?.map(|(_, name)| name);
+    let address = job.address.map_or_else(|| reach::own_address(&job.hosts, interface), Ok)?;
+    let program = std::env::current_exe().map_err(|e| Error::failure(format!("this program's file is gone: {e}")))?;
+    let (sender, events) = channel();
+    let control = Control::listen(address, job.port, to_channel(sender.clone()))?;
+    let mut run = Run { job, starter, program, interface_name, control, sender, events, view, stop };
+    run.all_attempts(resume)
+}
+
+struct Run<'a> {
+    job: &'a Launch,
+    starter: Starter,
+    program: PathBuf,
+    interface_name: Option<String>,
+    control: Control,
+    sender: Sender<Event>,
+    events: Receiver<Event>,
+    view: &'a dyn LaunchView,
+    stop: &'a AtomicUsize,
+}
+
+/// How an attempt ended.
+enum Attempt {
+    Done,
+    Interrupted,
+    Failed(Failure),
+}
+
+impl Run<'_> {
+    fn all_attempts(&mut self, resume: &dyn Fn(&Path) -> Vec<String>) -> Result<LaunchEnd> {
+        let job = self.job;
+        let mut state = State {
+            hosts: job.hosts.clone(),
+            restarts: 0,
+            max_restarts: job.max_restarts,
+            elastic: job.elastic,
+            min_ranks: job.min_ranks,
+            run_dir: None,
+            stopping: false,
+            earlier: Vec::new(),
+        };
+        let mut arguments = job.arguments.clone();
+        loop {
+            let attempt = state.restarts + 1;
+            let failure = match self.attempt(attempt, &mut state, &arguments)? {
+                Attempt::Done => {
+                    self.view.notice(&Notice::Finished { attempts: attempt, run_dir: state.run_dir });
+                    return Ok(LaunchEnd::Done);
+                }
+                Attempt::Interrupted => return Ok(LaunchEnd::Interrupted),
+                Attempt::Failed(failure) => failure,
+            };
+            state.stopping = self.stop.load(Relaxed) > 0;
+            let (decision, reason) = decide(&state, &failure);
+            let restart = decision != Decision::GiveUp;
+            if restart || job.max_restarts > 0 {
+                self.view.notice(&Notice::Decided { restart, reason, seconds: 0.0 });
+            }
+            let words = failure.words();
+            state.earlier.push(failure.clone());
+            match decision {
+                Decision::GiveUp if matches!(failure.how, How::Refused | How::Said(2)) => {
+                    return Err(Error::user(words));
+                }
+                Decision::GiveUp => return Err(Error::failure(words)),
+                Decision::Restart { hosts, from, pause } => {
+                    self.pause(pause);
+                    if self.stop.load(Relaxed) > 0 {
+                        return Err(Error::failure(words));
+                    }
+                    if let Some(dir) = &from {
+                        arguments = resume(dir);
+                    }
+                    state.hosts = hosts;
+                    state.restarts += 1;
+                }
+            }
+        }
+    }
+
+    fn pause(&self, pause: Duration) {
+        let begin = Instant::now();
+        while begin.elapsed() < pause && self.stop.load(Relaxed) == 0 {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn command(&self, hosts: &Hosts, arguments: &[String], variable: &str) -> Command {
+        let job = self.job;
+        let name = |v: &String| v.split_once('=').map_or(v.clone(), |(n, _)| n.to_string());
+        let mut variables = variables_to_pass(std::env::vars().map(|(n, _)| n));
+        variables.extend(job.environment.iter().map(name));
+        let start = Start {
+            hosts,
+            program: &self.program,
+            arguments,
+            agent: job.agent.as_deref(),
+            interface: job.interface.as_deref(),
+            interface_name: self.interface_name.as_deref(),
+            variables: &variables,
+            more: &job.mpirun_arguments,
+            root: nix::unistd::geteuid().is_root(),
+        };
+        let mut command = Command::new(self.starter.program(&start));
+        command.args(self.starter.arguments(&start)).env(VARIABLE, variable);
+        command.envs(job.environment.iter().filter_map(|v| v.split_once('=')));
+        command
+    }
+
+    fn attempt(&mut self, attempt: u32, state: &mut State, arguments: &[String]) -> Result<Attempt> {
+        let token = random_token()?;
+        let limits = self.job.limits;
+        let hosts = state.hosts.clone();
+        let variable = self.control.admit(attempt, &token, hosts.processes(), limits.silence);
+        let command = self.command(&hosts, arguments, &variable);
+        let line = std::iter::once(command.get_program()).chain(command.get_args());
+        let line = line.map(|w| w.to_string_lossy()).collect::<Vec<_>>().join(" ");
+        self.view.notice(&Notice::Starting { attempt, hosts: hosts.to_string(), command: line });
+        let notes = state.earlier.iter().map(|f| format!("restarted: {}", f.words())).collect();
+        let mut watch = Watch {
+            muster: Muster::new(hosts, limits, attempt, notes),
+            attempt,
+            begin: Instant::now(),
+            oom: tether::oom_kills(),
+            said: Vec::new(),
+            last_words: Default::default(),
+            muted: false,
+            stops: 0,
+        };
+        let mut brood = Brood::start(command, &token, &self.sender, Event::Line)?;
+        let end = self.watch(&mut watch, &mut brood);
+        watch.muted = true;
+        self.control.cut();
+        let seen = Instant::now();
+        match end {
+            Attempt::Interrupted => brood.kill(),
+            _ => brood.end(),
+        }
+        while let Ok(event) = self.events.try_recv() {
+            self.take(&mut watch, event);
+        }
+        self.view.progress(&Progress::default());
+        if let Some(dir) = watch.muster.run_dir() {
+            state.run_dir = Some(dir.clone());
+        }
+        let Attempt::Failed(failure) = end else { return Ok(end) };
+        let words = failure.process.and_then(|p| watch.last_words.get(&p)).map(String::as_str);
+        let oom = tether::oom_kills() > watch.oom;
+        let failure = watch.muster.explain(failure, &watch.said.join("\n"), words, oom);
+        if matches!(failure.how, How::Starter | How::Absent) {
+            // Nothing else tells what was wrong.
+            watch.said.iter().filter(|l| !l.is_empty()).for_each(|l| self.view.line(Stream::Err, l));
+        }
+        tracing::debug!("everything ended in {:.2} s", seen.elapsed().as_secs_f64());
+        self.view.notice(&Notice::Failed { attempt, words: failure.words(), failure: failure.clone() });
+        Ok(Attempt::Failed(failure))
+    }
+
+    /// Until the attempt is over or must be ended.
+    fn watch(&self, watch: &mut Watch, brood: &mut Brood) -> Attempt {
+        loop {
+            match self.events.recv_timeout(Duration::from_millis(50)) {
+                Ok(event) => self.take(watch, event),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Attempt::Interrupted,
+            }
+            let stops = self.stop.load(Relaxed);
+            if stops > watch.stops {
+                watch.stops = stops;
+                // Before the first step there is nothing to save.
+                if stops > 1 || !watch.muster.begun() {
+                    return Attempt::Interrupted;
+                }
+                self.view.notice(&Notice::Stopping);
+                self.control.tell(&Order::Stop);
+            }
+            let now = watch.now();
+            let ended = brood.ended();
+            if ended.is_some() {
+                // What was said before the end is still on its way.
+                while let Ok(event) = self.events.recv_timeout(Duration::from_millis(100)) {
+                    self.take(watch, event);
+                }
+            }
+            watch.muted |= watch.muster.trouble().is_some();
+            if let Some(failure) = watch.muster.verdict(now, ended.is_some()) {
+                return Attempt::Failed(failure);
+            }
+            if let Some(status) = ended {
+                if watch.muster.done() || (watch.muster.nobody() && status.success()) {
+                    return Attempt::Done;
+                }
+                let why = format!("{} {}", self.starter.name(), brood::words(status));
+                let why = match watch.last_words.values().next() {
+                    Some(words) => words.clone(),
+                    None if watch.muster.nobody() => format!("{why} before any process came up"),
+                    None => why,
+                };
+                // A process that refuses its input before it has a line says so by its exit code.
+                let how = if status.code() == Some(2) { How::Said(2) } else { How::Starter };
+                let process = watch.last_words.keys().next().copied();
+                let host = process.map(|p| watch.host(p));
+                let why = if process.is_some() { format!("failed: {why}") } else { why };
+                return Attempt::Failed(Failure { process, host, how, why, step: 0 });
+            }
+        }
+    }
+
+    fn take(&self, watch: &mut Watch, event: Event) {
+        let now = watch.now();
+        match event {
+            Event::Heard(Heard::Word(attempt, process, word)) if attempt == watch.attempt => {
+                if let (Word::Progress(progress), 0) = (&word, process) {
+                    self.view.progress(progress);
+                    return;
+                }
+                let begun = watch.muster.begun();
+                if let Some(order) = watch.muster.hear(process, word, now, facts::clock()) {
+                    for words in watch.muster.take_warnings() {
+                        self.view.notice(&Notice::Warning { words });
+                    }
+                    self.control.tell(&order);
+                }
+                if watch.muster.begun() && !begun {
+                    self.view.notice(&Notice::Began { attempt, seconds: now });
+                }
+            }
+            Event::Heard(Heard::Broke(attempt, process)) if attempt == watch.attempt => {
+                watch.muster.broke(process, now)
+            }
+            Event::Heard(_) => {}
+            Event::Line(Stream::Out, text) => self.view.line(Stream::Out, &text),
+            Event::Line(Stream::Err, text) => {
+                if let Some((process, words)) = last_words(&text) {
+                    watch.last_words.entry(process).or_insert_with(|| words.into());
+                    return;
+                }
+                if !watch.muted && !watch.muster.nobody() {
+                    self.view.line(Stream::Err, &text);
+                }
+                if watch.said.len() < 200 {
+                    watch.said.push(text);
+                }
+            }
+        }
+    }
+}
+
+/// What is known of an attempt.
+struct Watch {
+    muster: Muster,
+    attempt: u32,
+    begin: Instant,
+    /// Kills for memory on this machine before it.
+    oom: u64,
+    /// What came on standard error, for causes.
+    said: Vec<String>,
+    /// The error that a process printed last.
+    last_words: std::collections::BTreeMap<usize, String>,
+    /// Something failed: what is said from now on are echoes.
+    muted: bool,
+    stops: usize,
+}
+
+impl Watch {
+    fn now(&self) -> f64 {
+        self.begin.elapsed().as_secs_f64()
+    }
+
+    fn host(&self, process: usize) -> String {
+        self.muster.host_of(process).into()
+    }
+}
+
+/// `[1 b] paceline: words` as (1, words); without a prefix it is process 0.
+fn last_words(line: &str) -> Option<(usize, &str)> {
+    let (process, rest) = match line.strip_prefix('[').and_then(|l| l.split_once("] ")) {
+        Some((who, rest)) => (who.split(' ').next()?.parse().ok()?, rest),
+        None => (0, line),
+    };
+    Some((process, rest.strip_prefix("paceline: ")?))
+}
+
+/// What only processes of this attempt know.
+fn random_token() -> Result<String> {
+    let mut bytes = [0u8; 16];
+    let path = Path::new("/dev/urandom");
+    let mut file = std::fs::File::open(path).map_err(|e| Error::io("read", path, &e))?;
+    std::io::Read::read_exact(&mut file, &mut bytes).map_err(|e| Error::io("read", path, &e))?;
+    Ok(bytes.iter().map(|b| format!("{b:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_words_of_a_process_are_known_by_their_form() {
+        assert_eq!(last_words("[12 b] paceline: disk full"), Some((12, "disk full")));
+        assert_eq!(last_words("paceline: no such file"), Some((0, "no such file")));
+        assert_eq!(last_words("[host:123] *** an error"), None);
+        assert_eq!(last_words("[1 b] epoch 1/3"), None);
+    }
+
+    #[test]
+    fn tokens_differ() {
+        assert_ne!(random_token().unwrap(), random_token().unwrap());
+    }
+}
