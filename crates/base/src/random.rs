@@ -14,6 +14,8 @@ pub enum Use {
     Data = 3,
     /// Augmentation of training samples.
     Augment = 4,
+    /// Elements of matrices, and the vectors that check their products.
+    Matrix = 5,
 }
 
 const M0: u32 = 0xD251_1F53;

@@ -30,6 +30,28 @@ pub fn bytes(value: u64) -> String {
     if u == 0 || v >= 100.0 { format!("{v:.0} {}", units[u]) } else { format!("{v:.1} {}", units[u]) }
 }
 
+/// `"512"`, `"1.5GB"`, `"4 GiB"` → bytes; an error says what to write.
+pub fn parse_bytes(text: &str) -> Result<u64, String> {
+    let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(at);
+    let scale = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1.0,
+        "k" | "kb" => 1e3,
+        "m" | "mb" => 1e6,
+        "g" | "gb" => 1e9,
+        "t" | "tb" => 1e12,
+        "kib" => 1024.0,
+        "mib" => 1024.0 * 1024.0,
+        "gib" => 1024.0 * 1024.0 * 1024.0,
+        "tib" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
+        _ => return Err(format!("{text:?} is no size: give a number and a unit, such as 800MB or 4GiB")),
+    };
+    match number.parse::<f64>() {
+        Ok(n) if n * scale < 1e18 => Ok((n * scale) as u64),
+        _ => Err(format!("{text:?} is no size: give a number and a unit, such as 800MB or 4GiB")),
+    }
+}
+
 /// Seconds for a person: `"850 µs"`, `"12.3 s"`, `"4 min 05 s"`.
 pub fn duration(seconds: f64) -> String {
     match seconds {
@@ -71,6 +93,16 @@ mod tests {
         assert_eq!(bytes(12), "12 B");
         assert_eq!(duration(245.0), "4 min 05 s");
         assert_eq!(duration(0.0123), "12 ms");
+    }
+
+    #[test]
+    fn sizes_are_read() {
+        assert_eq!(parse_bytes("512"), Ok(512));
+        assert_eq!(parse_bytes("1.5GB"), Ok(1_500_000_000));
+        assert_eq!(parse_bytes("4 GiB"), Ok(4 << 30));
+        for wrong in ["", "GB", "-1", "4 cows", "1e3", "1..2", "99999999999TB"] {
+            assert!(parse_bytes(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub trait Comm: Send {
     /// Announces a group; all its members must announce the same groups in the same order. Ranks ascend.
     fn group(&mut self, ranks: &[usize]) -> Result<GroupId>;
 
-    /// Starts to send; the buffer is on loan until [`wait`](Comm::wait).
+    /// Starts to send; the buffer is on loan until [`wait`](Comm::wait), and is only read: it may be lent for several messages at once.
     fn send(&mut self, to: usize, seq: u64, data: Staging) -> Result<Ticket>;
 
     /// Starts to receive into a buffer of the same size.

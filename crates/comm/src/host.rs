@@ -6,6 +6,8 @@
 //! assert_eq!(host::values::<f64>(&loan), [1.5, 2.5]);
 //! ```
 
+use crate::{Comm, Ticket};
+use paceline_base::Result;
 use paceline_base::units::DType;
 use paceline_kernels::Staging;
 use std::cell::UnsafeCell;
@@ -47,6 +49,32 @@ pub fn stage<T: Element>(values: &[T]) -> Staging {
     // SAFETY: the cells are initialised, aligned for T (whose DType this is), may be written through a shared pointer,
     // live as long as `memory`, and nobody else has a way to them.
     unsafe { Staging::new(data, size_of_val(values), T::DTYPE, memory) }
+}
+
+/// Lends new memory for `len` numbers, all zero: to receive into.
+pub fn room<T: Element>(len: usize) -> Staging {
+    let memory = Arc::new(Memory((0..len).map(|_| UnsafeCell::new(T::default())).collect()));
+    let data = NonNull::from(&*memory.0).cast::<u8>();
+    // SAFETY: as in `stage`.
+    unsafe { Staging::new(data, len * size_of::<T>(), T::DTYPE, memory) }
+}
+
+/// A message under way whose content others may read meanwhile.
+#[must_use]
+pub struct Sending(Ticket);
+
+/// Starts to send numbers without taking them: several ranks may get the same ones, and this one may compute with them.
+pub fn send_shared<T: Element>(comm: &mut dyn Comm, to: usize, seq: u64, values: &Arc<Vec<T>>) -> Result<Sending> {
+    let data = NonNull::from(&values[..]).cast::<u8>();
+    // SAFETY: initialised, aligned, and kept by the clone of the `Arc`, through which nobody can write while there is more than one. What is
+    // given to `send` is only read, by the contract of `Comm`, and the staging is dropped when it comes back.
+    let staging = unsafe { Staging::new(data, size_of_val(&values[..]), T::DTYPE, Arc::clone(values) as _) };
+    comm.send(to, seq, staging).map(Sending)
+}
+
+/// Waits for the end of a message.
+pub fn sent(comm: &mut dyn Comm, message: Sending) -> Result<()> {
+    comm.wait(message.0).map(drop)
 }
 
 /// The numbers in a staging.

@@ -85,7 +85,7 @@ impl Staging {
     ///
     /// # Safety
     /// The memory must be initialised, aligned for `dtype`, stay valid while `keep` lives, and not be touched by anyone else until this value is
-    /// dropped.
+    /// dropped; it may be read by others if nobody writes through this value.
     pub unsafe fn new(data: NonNull<u8>, bytes: usize, dtype: DType, keep: Arc<dyn Any + Send + Sync>) -> Self {
         Self { data, bytes, dtype, _keep: keep }
     }

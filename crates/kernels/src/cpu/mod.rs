@@ -7,6 +7,7 @@ mod activate;
 mod conv;
 mod dense;
 mod dropout;
+mod gemm;
 mod isa;
 mod loss;
 mod math;
@@ -20,12 +21,15 @@ mod rule;
 mod simd;
 mod submit;
 mod sum;
+mod verify;
 mod walk;
 mod windows;
 
 pub use conv::{Algorithm, ConvCase, Pass, measure};
+pub use gemm::Gemm;
 pub use isa::Isa;
 pub use peak::peak_flops;
+pub use verify::{VECTORS, add_times_vectors, transposed_dot};
 
 use crate::device::{Device, Event, Staging};
 use crate::tuning::Tuning;

@@ -12,4 +12,5 @@ mod tiles;
 
 pub(crate) use forward::Forward;
 pub(crate) use gradient::{BiasGradient, Finish, Product};
+pub(crate) use outer::{Outer, tiles};
 pub(crate) use tiles::Pieces;

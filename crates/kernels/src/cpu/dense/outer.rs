@@ -9,7 +9,7 @@ use crate::cpu::simd::Simd;
 
 /// `c[i, k] (+)= Σ_j a[i, j] · b[j, k]`; `a` has a stride for each axis, so that it may lie either way round.
 #[derive(Clone, Copy)]
-pub(super) struct Outer {
+pub(crate) struct Outer {
     pub a: *const f32,
     pub a_i: usize,
     pub a_j: usize,
@@ -32,7 +32,7 @@ pub(super) struct Outer {
 /// # Safety
 /// Pointers valid for the sizes; a tile no larger than `S::TILES` allows.
 #[inline(always)]
-pub(super) unsafe fn tiles<S: Simd>(s: S, rows: usize, vectors: usize, partial: usize, outer: &Outer) {
+pub(crate) unsafe fn tiles<S: Simd>(s: S, rows: usize, vectors: usize, partial: usize, outer: &Outer) {
     macro_rules! choose {
         ($(($i:literal, $v:literal))*) => {
             // SAFETY: the caller's promise.

@@ -1,0 +1,253 @@
+//! The product of two large matrices on one core: `c += a·b`, all of them row by row.
+//!
+//! The blocking of Goto and van de Geijn ("Anatomy of high-performance matrix multiplication", 2008): a panel of `b` is
+//! packed strip by strip and stays in the last-level cache, a block of `a` is packed tile by tile and stays in the second
+//! level, and the tile of `c` stays in registers. The innermost loop is the one of the dense layers' backward passes.
+//!
+//! Every element of `c` is one chain of multiply-adds in the order of the terms, so that bits do not depend on how a product is cut
+//! into blocks, as long as the blocks come in order.
+
+use super::dense::{Outer, Pieces, tiles};
+use super::isa::{Body, Detected, Isa};
+use super::memory::Memory;
+use super::simd::Simd;
+use paceline_base::{Error, Result};
+
+/// Terms of a panel.
+const TERMS: usize = 256;
+/// Rows of a packed block of `a`: with their terms half a megabyte.
+const ROWS: usize = 480;
+/// Columns of a packed panel of `b`.
+const COLUMNS: usize = 4096;
+
+/// Room for packed panels, and the instruction set. One value belongs to one thread.
+///
+/// ```
+/// use paceline_kernels::cpu::Gemm;
+/// let mut gemm = Gemm::new()?;
+/// let mut c = [1.0; 4];
+/// gemm.add_product([2, 3, 2], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[1.0, 0.0, 0.0, 1.0, 1.0, 1.0], &mut c);
+/// assert_eq!(c, [5.0, 6.0, 11.0, 12.0]);
+/// # Ok::<(), paceline_base::Error>(())
+/// ```
+pub struct Gemm {
+    isa: Detected,
+    room: Memory,
+}
+
+impl Gemm {
+    /// On the best instruction set that the processor has.
+    pub fn new() -> Result<Self> {
+        Self::with_isa(Isa::detect())
+    }
+
+    /// On this instruction set.
+    pub fn with_isa(isa: Isa) -> Result<Self> {
+        let isa = Detected::new(isa).ok_or_else(|| Error::user(format!("this processor has no {isa}")))?;
+        Ok(Self { isa, room: Memory::new(PANEL + ROWS * TERMS)? })
+    }
+
+    /// Bytes that the packed panels take.
+    pub fn working_bytes() -> usize {
+        (PANEL + ROWS * TERMS) * size_of::<f32>()
+    }
+
+    /// `c += a·b`, with `a` of rows × terms, `b` of terms × columns and `c` of rows × columns.
+    ///
+    /// # Panics
+    /// If a slice has another length than `[rows, terms, columns]` say.
+    pub fn add_product(&mut self, [rows, terms, columns]: [usize; 3], a: &[f32], b: &[f32], c: &mut [f32]) {
+        assert_eq!(
+            (a.len(), b.len(), c.len()),
+            (rows * terms, terms * columns, rows * columns),
+            "matrices of other sizes than {rows}×{terms}×{columns}"
+        );
+        let [a, b, c] = [a.as_ptr().cast_mut(), b.as_ptr().cast_mut(), c.as_mut_ptr()];
+        let product = Product { a, b, c, rows, terms, columns, room: self.room.as_ptr() };
+        // SAFETY: the lengths were compared, `c` is exclusive, and so is the room.
+        unsafe { self.isa.run(product) }
+    }
+}
+
+/// Elements of a packed panel of `b`. All strips are given the same room, at most 64 columns each; they are of nearly equal width, so that
+/// little of it is lost: at most one vector of each, when there are few.
+const PANEL: usize = TERMS * (COLUMNS + COLUMNS / 3);
+
+struct Product {
+    a: *const f32,
+    b: *const f32,
+    c: *mut f32,
+    rows: usize,
+    terms: usize,
+    columns: usize,
+    room: *mut f32,
+}
+
+impl Body for Product {
+    type Out = ();
+    #[inline(always)]
+    unsafe fn run<S: Simd>(self, s: S) {
+        for (column, columns) in Pieces::new(0, self.columns, COLUMNS) {
+            for (term, terms) in Pieces::new(0, self.terms, TERMS) {
+                // SAFETY: pieces lie within the matrices.
+                unsafe {
+                    self.pack_b(s, (term, terms), (column, columns));
+                    for (row, rows) in Pieces::new(0, self.rows, ROWS) {
+                        self.pack_a(s, (row, rows), (term, terms));
+                        self.block(s, (row, rows), terms, (column, columns));
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Product {
+    /// Where packed rows lie.
+    #[inline(always)]
+    fn factor(&self) -> *mut f32 {
+        self.room.wrapping_add(PANEL)
+    }
+
+    /// Copies a panel of `b`, strip by strip; each strip's columns of one term lie side by side.
+    ///
+    /// # Safety
+    /// The panel lies within `b`, and is no larger than `TERMS` × `COLUMNS`.
+    #[inline(always)]
+    unsafe fn pack_b<S: Simd>(&self, s: S, (term, terms): (usize, usize), (column, columns): (usize, usize)) {
+        let (width, whole) = (S::TILES.outer.1 * S::LANES, columns / S::LANES);
+        let rest = columns - whole * S::LANES;
+        // Term by term: the rows of `b` are read as they lie in memory.
+        for t in 0..terms {
+            // SAFETY: within `b`, and within the room for a panel.
+            unsafe {
+                let from = self.b.add((term + t) * self.columns + column);
+                for (strip, (v, vectors)) in Pieces::new(0, whole, S::TILES.outer.1).enumerate() {
+                    let to = self.room.add((strip * TERMS + t) * width);
+                    for i in 0..vectors {
+                        s.store(to.add(i * S::LANES), s.load(from.add((v + i) * S::LANES)));
+                    }
+                }
+                if rest > 0 {
+                    let strip = whole.div_ceil(S::TILES.outer.1);
+                    let mask = s.head(rest);
+                    let to = self.room.add((strip * TERMS + t) * width);
+                    s.store_head(to, mask, s.load_head(from.add(whole * S::LANES), mask));
+                }
+            }
+        }
+    }
+
+    /// Copies a block of rows of `a`, tile by tile; each tile's values of one term lie side by side.
+    ///
+    /// # Safety
+    /// The block lies within `a`, and is no larger than `ROWS` × `TERMS`.
+    #[inline(always)]
+    unsafe fn pack_a<S: Simd>(&self, _: S, (row, rows): (usize, usize), (term, terms): (usize, usize)) {
+        for (i, tile_rows) in Pieces::new(0, rows, S::TILES.outer.0) {
+            // SAFETY: within `a`, and within the room for a block.
+            unsafe {
+                let from = self.a.add((row + i) * self.terms + term);
+                let to = self.factor().add(i * terms);
+                for r in 0..tile_rows {
+                    let from = from.add(r * self.terms);
+                    for t in 0..terms {
+                        *to.add(t * tile_rows + r) = *from.add(t);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Multiplies a packed block and a packed panel.
+    ///
+    /// # Safety
+    /// Both were packed just now, with these extents.
+    #[inline(always)]
+    unsafe fn block<S: Simd>(
+        &self,
+        s: S,
+        (row, rows): (usize, usize),
+        terms: usize,
+        (column, columns): (usize, usize),
+    ) {
+        let (width, whole) = (S::TILES.outer.1 * S::LANES, columns / S::LANES);
+        let rest = columns - whole * S::LANES;
+        let strips = Pieces::new(0, whole, S::TILES.outer.1)
+            .map(|(v, vectors)| (v * S::LANES, vectors, vectors * S::LANES))
+            .chain((rest > 0).then_some((whole * S::LANES, 0, rest)));
+        for (strip, (at, vectors, len)) in strips.enumerate() {
+            for (i, tile_rows, count) in Pieces::new(0, rows, S::TILES.outer.0).runs() {
+                if count == 0 {
+                    continue;
+                }
+                // SAFETY: within the packed operands and within `c`.
+                unsafe {
+                    let outer = Outer {
+                        a: self.factor().add(i * terms),
+                        a_i: 1,
+                        a_j: tile_rows,
+                        a_next: tile_rows * terms,
+                        b: self.room.add(strip * TERMS * width),
+                        b_stride: width,
+                        j: terms,
+                        c: self.c.add((row + i) * self.columns + column + at),
+                        c_stride: self.columns,
+                        add: true,
+                        count,
+                    };
+                    tiles(s, tile_rows, vectors, len, &outer);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(len: usize, salt: usize) -> Vec<f32> {
+        (0..len).map(|i| ((i * 7919 + salt * 104_729) % 2003) as f32 / 1001.5 - 1.0).collect()
+    }
+
+    #[test]
+    fn products_agree_with_f64_whatever_the_extents() {
+        let extents =
+            [[1, 1, 1], [7, 300, 33], [130, 17, 200], [500, 257, 70], [3, 520, 4200], [0, 5, 3], [5, 0, 3], [6, 6, 0]];
+        for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
+            let mut gemm = Gemm::with_isa(isa).unwrap();
+            for [rows, terms, columns] in extents {
+                let (a, b) = (numbers(rows * terms, 1), numbers(terms * columns, 2));
+                let mut c = numbers(rows * columns, 3);
+                let before = c.clone();
+                gemm.add_product([rows, terms, columns], &a, &b, &mut c);
+                for i in 0..rows {
+                    for j in (0..columns).step_by(1 + columns / 40) {
+                        let exact: f64 = f64::from(before[i * columns + j])
+                            + (0..terms)
+                                .map(|t| f64::from(a[i * terms + t]) * f64::from(b[t * columns + j]))
+                                .sum::<f64>();
+                        let got = f64::from(c[i * columns + j]);
+                        assert!((got - exact).abs() < 1e-6 * (2 + terms) as f64, "{isa} {i} {j}: {got} {exact}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn blocks_of_terms_in_order_give_the_bits_of_the_whole() {
+        let (rows, terms, columns) = (50, 600, 90);
+        let (a, b) = (numbers(rows * terms, 1), numbers(terms * columns, 2));
+        let mut gemm = Gemm::new().unwrap();
+        let mut whole = vec![0.0; rows * columns];
+        gemm.add_product([rows, terms, columns], &a, &b, &mut whole);
+        let mut parts = vec![0.0; rows * columns];
+        for (from, to) in [(0, 100), (100, 110), (110, 600)] {
+            let left: Vec<f32> = a.chunks(terms).flat_map(|row| row[from..to].to_vec()).collect();
+            gemm.add_product([rows, to - from, columns], &left, &b[from * columns..to * columns], &mut parts);
+        }
+        assert_eq!(whole, parts);
+    }
+}
