@@ -1,6 +1,7 @@
 //! The flags, as typed. What they mean is decided by the commands.
 
 mod launch;
+pub mod matrix;
 
 use clap::{Args, Parser, Subcommand};
 pub use launch::Launch;
@@ -57,6 +58,8 @@ pub enum Command {
     SpeedtestCells(SpeedtestCells),
     /// Measure what this machine's kernels reach
     Bench(Bench),
+    /// Multiply large matrices over ranks
+    Matmul(Box<matrix::Matmul>),
     /// Compare runs in a table and one HTML file
     Report(Report),
     /// Explain the configuration's keys

@@ -21,6 +21,26 @@ macro_rules! say {
 }
 pub(crate) use say;
 
+/// A table: a head, a rule, and rows; the first `left` columns begin at the left, the others end at the right.
+pub fn columns(rows: &[Vec<String>], left: usize) -> String {
+    let count = rows.first().map_or(0, Vec::len);
+    let widths: Vec<usize> = (0..count).map(|c| rows.iter().map(|r| r[c].chars().count()).max().unwrap_or(0)).collect();
+    let mut out = String::new();
+    for (i, row) in rows.iter().enumerate() {
+        let cells = row.iter().zip(&widths).enumerate().map(|(c, (cell, &width))| {
+            let pad = " ".repeat(width - cell.chars().count());
+            if c < left { format!("{cell}{pad}") } else { format!("{pad}{cell}") }
+        });
+        out += cells.collect::<Vec<_>>().join("  ").trim_end();
+        out.push('\n');
+        if i == 0 {
+            out += &widths.iter().map(|&w| "─".repeat(w)).collect::<Vec<_>>().join("  ");
+            out.push('\n');
+        }
+    }
+    out
+}
+
 /// Bold and as wide as the terminal, or plain.
 pub fn style() -> Style {
     let terminal = std::io::stdout().is_terminal();

@@ -17,6 +17,7 @@ mod demo;
 mod input;
 mod kernels;
 pub mod launch;
+pub mod matmul;
 mod memory;
 mod placement;
 mod prepare;

@@ -31,10 +31,11 @@ fn kernels(flags: &BenchKernels) -> Result<()> {
 }
 
 fn table(report: &KernelReport) -> String {
-    let mut rows = vec![["layer", "kernel", "shape", "algorithm", "ms", "%", "GFLOP/s", "of peak"].map(String::from)];
+    let mut rows =
+        vec![["layer", "kernel", "shape", "algorithm", "ms", "%", "GFLOP/s", "of peak"].map(String::from).to_vec()];
     rows.extend(report.lines.iter().map(|line| {
         let counts = line.flops > 0.0 && line.kernel != "update";
-        [
+        vec![
             if line.layer.is_empty() { "all".into() } else { line.layer.clone() },
             line.kernel.into(),
             line.shape.clone(),
@@ -45,21 +46,9 @@ fn table(report: &KernelReport) -> String {
             line.of_peak.filter(|_| counts).map_or(String::new(), |p| format!("{:.0} %", p * 100.0)),
         ]
     }));
-    let widths: Vec<usize> = (0..8).map(|c| rows.iter().map(|r| r[c].chars().count()).max().unwrap_or(0)).collect();
     let peak = report.peak_flops.map_or(String::new(), |p| format!(", one core's peak {:.0} GFLOP/s", p / 1e9));
     let mut out = format!("{}, batch {}, {}{peak}\n\n", report.model, report.batch, report.device);
-    for (i, row) in rows.iter().enumerate() {
-        let cells = row.iter().zip(&widths).enumerate().map(|(c, (cell, &width))| {
-            let pad = " ".repeat(width - cell.chars().count());
-            if c < 4 { format!("{cell}{pad}") } else { format!("{pad}{cell}") }
-        });
-        out += cells.collect::<Vec<_>>().join("  ").trim_end();
-        out.push('\n');
-        if i == 0 {
-            out += &widths.iter().map(|&w| "─".repeat(w)).collect::<Vec<_>>().join("  ");
-            out.push('\n');
-        }
-    }
+    out += &screen::columns(&rows, 4);
     let _ = writeln!(
         out,
         "\none step {:.1} ms, {:.1} samples/s; {} of device memory",

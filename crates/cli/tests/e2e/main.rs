@@ -9,6 +9,7 @@ mod convolutions;
 mod damaged;
 mod first_use;
 mod interrupted;
+mod matmul;
 mod prepare;
 mod repeatable;
 mod resume;

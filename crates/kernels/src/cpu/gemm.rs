@@ -4,8 +4,8 @@
 //! packed strip by strip and stays in the last-level cache, a block of `a` is packed tile by tile and stays in the second
 //! level, and the tile of `c` stays in registers. The innermost loop is the one of the dense layers' backward passes.
 //!
-//! Every element of `c` is one chain of multiply-adds in the order of the terms, so that bits do not depend on how a product is cut
-//! into blocks, as long as the blocks come in order.
+//! A panel's terms are added up from zero in their order, and the sum is added to `c`: an element of a sum of n products is rounded
+//! some n / 256 + 256 times instead of n times.
 
 use super::dense::{Outer, Pieces, tiles};
 use super::isa::{Body, Detected, Isa};
@@ -50,6 +50,15 @@ impl Gemm {
     /// Bytes that the packed panels take.
     pub fn working_bytes() -> usize {
         (PANEL + ROWS * TERMS) * size_of::<f32>()
+    }
+
+    /// Roundings that a product meets at most, when so many products are added to an element by one call after the other.
+    pub fn roundings(calls: impl IntoIterator<Item = usize>) -> usize {
+        let of = |(panels, longest): (usize, usize), terms: usize| {
+            (panels + terms.div_ceil(TERMS), longest.max(terms.min(TERMS)))
+        };
+        let (panels, longest) = calls.into_iter().fold((0, 0), of);
+        panels + longest
     }
 
     /// `c += a·b`, with `a` of rows × terms, `b` of terms × columns and `c` of rows × columns.
@@ -194,6 +203,7 @@ impl Product {
                         c: self.c.add((row + i) * self.columns + column + at),
                         c_stride: self.columns,
                         add: true,
+                        last: true,
                         count,
                     };
                     tiles(s, tile_rows, vectors, len, &outer);
@@ -237,17 +247,14 @@ mod tests {
     }
 
     #[test]
-    fn blocks_of_terms_in_order_give_the_bits_of_the_whole() {
-        let (rows, terms, columns) = (50, 600, 90);
-        let (a, b) = (numbers(rows * terms, 1), numbers(terms * columns, 2));
-        let mut gemm = Gemm::new().unwrap();
-        let mut whole = vec![0.0; rows * columns];
-        gemm.add_product([rows, terms, columns], &a, &b, &mut whole);
-        let mut parts = vec![0.0; rows * columns];
-        for (from, to) in [(0, 100), (100, 110), (110, 600)] {
-            let left: Vec<f32> = a.chunks(terms).flat_map(|row| row[from..to].to_vec()).collect();
-            gemm.add_product([rows, to - from, columns], &left, &b[from * columns..to * columns], &mut parts);
-        }
-        assert_eq!(whole, parts);
+    fn long_sums_are_rounded_as_rarely_as_is_said() {
+        // Sums that only grow, of products that are all rounded the same way.
+        let (rows, terms) = (7, 5000);
+        let (a, b) = (vec![1.1; rows * terms], vec![1.1; terms * 20]);
+        let mut c = vec![0.0; rows * 20];
+        Gemm::new().unwrap().add_product([rows, terms, 20], &a, &b, &mut c);
+        let exact = terms as f64 * f64::from(1.1f32).powi(2);
+        let bound = Gemm::roundings([terms]) as f64 * f64::from(f32::EPSILON) / 2.0 * exact;
+        assert!(c.iter().all(|&c| (f64::from(c) - exact).abs() < bound), "{} {exact} {bound}", c[0]);
     }
 }

@@ -192,8 +192,20 @@ impl Product {
                         } else {
                             (self.a.add(i * a_i + j * a_j), a_i, a_j, tile_rows * a_i)
                         };
-                        let outer =
-                            Outer { a, a_i, a_j, a_next, b, b_stride, j: terms, c, c_stride, add: j > 0, count };
+                        let outer = Outer {
+                            a,
+                            a_i,
+                            a_j,
+                            a_next,
+                            b,
+                            b_stride,
+                            j: terms,
+                            c,
+                            c_stride,
+                            add: j > 0,
+                            last: false,
+                            count,
+                        };
                         tiles(s, tile_rows, strip.vectors, strip.len, &outer);
                         if done {
                             self.finish(s, i, count * tile_rows, strip, c);

@@ -23,6 +23,8 @@ pub(crate) struct Outer {
     pub c_stride: usize,
     /// Add to what `c` holds.
     pub add: bool,
+    /// Add it last, to a sum that began at zero: shorter chains, and so less rounding.
+    pub last: bool,
     /// How many tiles, one below the other.
     pub count: usize,
 }
@@ -78,14 +80,14 @@ impl<const I: usize, const V: usize, const PARTIAL: bool> Body for Fixed<'_, I, 
     type Out = ();
     #[inline(always)]
     unsafe fn run<S: Simd>(self, s: S) {
-        let Outer { a: mut first, a_i, a_j, a_next, b: top, b_stride, j, mut c, c_stride, add, count } = *self.0;
+        let Outer { a: mut first, a_i, a_j, a_next, b: top, b_stride, j, mut c, c_stride, add, last, count } = *self.0;
         let mask = s.head(if PARTIAL { self.1 } else { S::LANES });
         // SAFETY: all of a, b and c that the tiles cover is valid, by the caller's promise.
         unsafe {
             for _ in 0..count {
                 let mut sums = [[s.zero(); V]; I];
                 let (mut a, mut b) = (first, top);
-                if add {
+                if add && !last {
                     for i in 0..I {
                         for v in 0..V {
                             let from = c.add(i * c_stride + v * S::LANES);
@@ -111,6 +113,10 @@ impl<const I: usize, const V: usize, const PARTIAL: bool> Body for Fixed<'_, I, 
                 for i in 0..I {
                     for v in 0..V {
                         let to = c.add(i * c_stride + v * S::LANES);
+                        if add && last {
+                            let before = if PARTIAL { s.load_head(to, mask) } else { s.load(to) };
+                            sums[i][v] = s.add(before, sums[i][v]);
+                        }
                         if PARTIAL {
                             s.store_head(to, mask, sums[i][v]);
                         } else {
