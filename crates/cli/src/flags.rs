@@ -1,6 +1,7 @@
 //! The flags, as typed. What they mean is decided by the commands.
 
 mod launch;
+pub mod doctor;
 pub mod matrix;
 
 use clap::{Args, Parser, Subcommand};
@@ -60,6 +61,8 @@ pub enum Command {
     Bench(Bench),
     /// Multiply large matrices over ranks
     Matmul(Box<matrix::Matmul>),
+    /// Measure this machine, or every host of a job, and warn of what will hurt
+    Doctor(doctor::Doctor),
     /// Compare runs in a table and one HTML file
     Report(Report),
     /// Explain the configuration's keys

@@ -34,3 +34,4 @@ pub use paceline_run::{
     Crew, DemoStep, Finished, KernelBench, KernelLine, KernelReport, Live, Place, Resolved, Silent, Started, Watcher,
     bench_kernels, bench_model, demo, request_stop, resolve, saved, train, train_among,
 };
+pub use paceline_run::{doctor, matmul};

@@ -25,6 +25,7 @@ fn main() -> ExitCode {
         Command::SpeedtestCells(flags) => commands::speedtest::cells(&flags),
         Command::Bench(flags) => commands::bench::run(&flags),
         Command::Matmul(flags) => commands::matmul::run(&flags),
+        Command::Doctor(flags) => commands::doctor::run(&flags),
         Command::Report(flags) => commands::report::run(&flags),
         Command::Config(flags) => commands::config::run(&flags),
     };

@@ -18,6 +18,7 @@
 //! ```
 
 mod arena;
+mod cluster_file;
 mod explain;
 mod fuse;
 mod lower;
@@ -26,6 +27,7 @@ mod plan_file;
 mod schedule;
 mod simulate;
 
+pub use cluster_file::{ClusterFile, Host, Link};
 pub use explain::{explain, placements};
 pub use lower::{Batches, lower};
 pub use plan::{OpPlan, Parts, Plan, Store, UpdateMode};

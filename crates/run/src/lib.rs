@@ -14,6 +14,7 @@ mod bucket;
 pub mod config;
 mod crew;
 mod demo;
+pub mod doctor;
 mod input;
 mod kernels;
 pub mod launch;

@@ -5,6 +5,7 @@ pub mod config;
 pub mod data;
 pub mod demo;
 pub mod launch;
+pub mod doctor;
 pub mod matmul;
 pub mod prepare;
 pub mod report;

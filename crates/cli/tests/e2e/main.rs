@@ -7,6 +7,7 @@ mod bad_files;
 mod bad_input;
 mod convolutions;
 mod damaged;
+mod doctor;
 mod first_use;
 mod interrupted;
 mod matmul;

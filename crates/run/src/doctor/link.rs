@@ -1,0 +1,191 @@
+//! Latency, bandwidth and clocks between pairs of hosts, through the same `Comm` that training uses.
+//!
+//! One pair at a time, all others wait. The first of a pair leads: it sends a small message and the second answers with
+//! its clock, many times; then the first sends a large one and gets a small answer, and asks for a large one. Slow links get smaller messages, so
+//! that a hundred megabits do not take minutes.
+
+use paceline_base::Result;
+use paceline_comm::{Collective, Comm, GroupId, host};
+use std::time::{Instant, SystemTime};
+
+/// Small messages of a pair.
+const PINGS: usize = 300;
+/// Large messages in each direction; the first warms up.
+const LARGE: usize = 4;
+/// Elements of the largest and of the smallest large message: 16 MB and 256 kB.
+const ELEMENTS: (f64, f64) = (4e6, 64e3);
+/// How long a large message may take.
+const SECONDS: f64 = 0.25;
+
+/// What was measured of a pair.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Figures {
+    /// Seconds of a small message, one way.
+    pub latency: f64,
+    /// Bytes per second, in the slower direction.
+    pub bandwidth: f64,
+    /// How much the clock of the second is ahead.
+    pub skew: f64,
+}
+
+/// Measures all pairs of `ranks`. All ranks of `comm` must call it, and all get the answer; a pair is named by places in `ranks`.
+pub fn measure(comm: &mut dyn Comm, ranks: &[usize]) -> Result<Vec<([usize; 2], Figures)>> {
+    let everybody: Vec<usize> = (0..comm.size()).collect();
+    let all = comm.group(&everybody)?;
+    let pairs: Vec<[usize; 2]> = (0..ranks.len()).flat_map(|a| (a + 1..ranks.len()).map(move |b| [a, b])).collect();
+    let mut found = vec![0.0; 3 * pairs.len()];
+    let mut line = Line { comm, peer: 0, seq: 0 };
+    for (i, &[a, b]) in pairs.iter().enumerate() {
+        line.meet(all)?;
+        let me = line.comm.rank();
+        if me == ranks[a] {
+            line.peer = ranks[b];
+            let figures = line.lead()?;
+            found[3 * i..3 * i + 3].copy_from_slice(&[figures.latency, figures.bandwidth, figures.skew]);
+        } else if me == ranks[b] {
+            line.peer = ranks[a];
+            line.follow()?;
+        }
+        // The same numbers everywhere, however many messages a pair exchanged.
+        line.seq = (i as u64 + 1) << 32;
+    }
+    let sums = line.sum(all, &found)?;
+    let figures =
+        sums.as_chunks::<3>().0.iter().map(|&[latency, bandwidth, skew]| Figures { latency, bandwidth, skew });
+    Ok(pairs.into_iter().zip(figures).collect())
+}
+
+/// One end of a pair.
+struct Line<'a> {
+    comm: &'a mut dyn Comm,
+    peer: usize,
+    seq: u64,
+}
+
+impl Line<'_> {
+    fn sum(&mut self, group: GroupId, values: &[f64]) -> Result<Vec<f64>> {
+        let ticket = self.comm.start(Collective::AllReduce, group, self.seq, host::stage(values))?;
+        self.seq += 1;
+        Ok(host::values::<f64>(&self.comm.wait(ticket)?).to_vec())
+    }
+
+    fn meet(&mut self, group: GroupId) -> Result<()> {
+        self.sum(group, &[0.0]).map(drop)
+    }
+
+    fn tell(&mut self, value: f64) -> Result<()> {
+        let ticket = self.comm.send(self.peer, self.seq, host::stage(&[value]))?;
+        self.seq += 1;
+        self.comm.wait(ticket).map(drop)
+    }
+
+    fn hear(&mut self) -> Result<f64> {
+        let ticket = self.comm.receive(self.peer, self.seq, host::room::<f64>(1))?;
+        self.seq += 1;
+        Ok(host::values::<f64>(&self.comm.wait(ticket)?)[0])
+    }
+
+    fn send(&mut self, elements: usize) -> Result<()> {
+        let ticket = self.comm.send(self.peer, self.seq, host::room::<f32>(elements))?;
+        self.seq += 1;
+        self.comm.wait(ticket).map(drop)
+    }
+
+    fn receive(&mut self, elements: usize) -> Result<()> {
+        let ticket = self.comm.receive(self.peer, self.seq, host::room::<f32>(elements))?;
+        self.seq += 1;
+        self.comm.wait(ticket).map(drop)
+    }
+
+    fn lead(&mut self) -> Result<Figures> {
+        let mut pings = Vec::with_capacity(PINGS);
+        let (mut skew, mut quickest) = (0.0, f64::INFINITY);
+        for _ in 0..PINGS {
+            let (clock, begin) = (now(), Instant::now());
+            self.tell(0.0)?;
+            let theirs = self.hear()?;
+            let round = begin.elapsed().as_secs_f64();
+            pings.push(round);
+            if round < quickest {
+                (quickest, skew) = (round, theirs - (clock + round / 2.0));
+            }
+        }
+        let round = median(pings);
+        // A first message tells how large the others may be.
+        let (_, small) = self.trip(ELEMENTS.1 as usize)?;
+        let elements = (ELEMENTS.1 * SECONDS / small).clamp(ELEMENTS.1, ELEMENTS.0) as usize;
+        self.tell(elements as f64)?;
+        let (mut there, mut back) = (Vec::new(), Vec::new());
+        for i in 0..LARGE {
+            let (to, from) = self.trip(elements)?;
+            if i > 0 {
+                there.push(to);
+                back.push(from);
+            }
+        }
+        let bytes = 4.0 * elements as f64;
+        // Each trip has a small message the other way.
+        let slower = median(there).max(median(back));
+        Ok(Figures { latency: round / 2.0, bandwidth: bytes / (slower - round / 2.0).max(slower / 2.0), skew })
+    }
+
+    /// A large message there and a small one back, then the other way round: seconds of each.
+    fn trip(&mut self, elements: usize) -> Result<(f64, f64)> {
+        let begin = Instant::now();
+        self.send(elements)?;
+        self.hear()?;
+        let there = begin.elapsed().as_secs_f64();
+        let begin = Instant::now();
+        self.tell(0.0)?;
+        self.receive(elements)?;
+        Ok((there, begin.elapsed().as_secs_f64()))
+    }
+
+    fn follow(&mut self) -> Result<()> {
+        for _ in 0..PINGS {
+            self.hear()?;
+            self.tell(now())?;
+        }
+        self.answer(ELEMENTS.1 as usize)?;
+        let elements = self.hear()? as usize;
+        (0..LARGE).try_for_each(|_| self.answer(elements))
+    }
+
+    fn answer(&mut self, elements: usize) -> Result<()> {
+        self.receive(elements)?;
+        self.tell(0.0)?;
+        self.hear()?;
+        self.send(elements)
+    }
+}
+
+fn now() -> f64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64())
+}
+
+fn median(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use paceline_comm::threads;
+
+    #[test]
+    fn all_pairs_are_measured_and_all_ranks_know() {
+        // Ranks 0, 2 and 3 lead their hosts; rank 1 only waits.
+        let found: Vec<_> = std::thread::scope(|scope| {
+            let ranks =
+                threads(4).into_iter().map(|mut comm| scope.spawn(move || measure(&mut comm, &[0, 2, 3]).unwrap()));
+            ranks.collect::<Vec<_>>().into_iter().map(|rank| rank.join().unwrap()).collect()
+        });
+        assert!(found.iter().all(|f| *f == found[0]));
+        assert_eq!(found[0].iter().map(|f| f.0).collect::<Vec<_>>(), [[0, 1], [0, 2], [1, 2]]);
+        for (pair, figures) in &found[0] {
+            assert!(figures.latency > 0.0 && figures.bandwidth > 0.0, "{pair:?}: {figures:?}");
+            assert!(figures.skew.abs() < 10.0, "one clock: {figures:?}");
+        }
+    }
+}
