@@ -1,7 +1,7 @@
 //! The flags, as typed. What they mean is decided by the commands.
 
-mod launch;
 pub mod doctor;
+mod launch;
 pub mod matrix;
 
 use clap::{Args, Parser, Subcommand};
