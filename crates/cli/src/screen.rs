@@ -1,6 +1,7 @@
 //! What a person sees of a run: a bar with rate and time left on a terminal, plain lines otherwise.
 
 use indicatif::{ProgressBar, ProgressStyle};
+use paceline::launch::{Line, Progress};
 use paceline::record::EpochRecord;
 use paceline::report::Style;
 use paceline::{Live, Started, Watcher, text};
@@ -55,6 +56,8 @@ struct View {
 /// The watcher of the command line.
 pub struct Screen {
     quiet: bool,
+    /// To the `launch` that has the terminal and draws the bar.
+    line: Option<Line>,
     terminal: bool,
     view: Mutex<View>,
 }
@@ -63,7 +66,12 @@ impl Screen {
     /// A screen, or one that shows nothing.
     pub fn new(quiet: bool) -> Self {
         let terminal = std::io::stderr().is_terminal();
-        Self { quiet, terminal, view: Mutex::new(View { bar: ProgressBar::hidden(), started: None }) }
+        Self { quiet, line: None, terminal, view: Mutex::new(View { bar: ProgressBar::hidden(), started: None }) }
+    }
+
+    /// The same, shown by the `launch` at the other end of the line, if there is one.
+    pub fn through(self, line: Option<Line>) -> Self {
+        Self { line: line.filter(|_| !self.quiet), ..self }
     }
 
     fn view(&self) -> std::sync::MutexGuard<'_, View> {
@@ -99,15 +107,24 @@ impl Watcher for Screen {
     fn live(&self, live: &Live) {
         let view = self.view();
         let Some(started) = &view.started else { return };
-        view.bar.set_position(live.steps);
-        view.bar.set_message(format!(
+        let words = format!(
             "epoch {}/{}  loss {:.4}  accuracy {:.1} %  {} examples/s",
             live.epoch,
             started.epochs,
             live.loss,
             live.accuracy * 100.0,
             text::si(live.examples_per_s)
-        ));
+        );
+        match &self.line {
+            Some(line) => {
+                let total = started.epochs * started.steps_per_epoch;
+                line.progress(Progress { done: live.steps, total, words });
+            }
+            None => {
+                view.bar.set_position(live.steps);
+                view.bar.set_message(words);
+            }
+        }
     }
 
     fn epoch(&self, record: &EpochRecord) {
@@ -135,6 +152,9 @@ impl Watcher for Screen {
     }
 
     fn ended(&self) {
+        if let Some(line) = &self.line {
+            line.progress(Progress::default());
+        }
         self.view().bar.finish_and_clear();
     }
 }

@@ -64,7 +64,8 @@ pub fn run(flags: &Flags, log: &str) -> Result<()> {
         Some(train) => resumed(train, dir, log),
         None => job.arguments.clone(),
     };
-    let view = View { json: flags.json, quiet: flags.quiet, bar: RefCell::new(None) };
+    let (json, quiet, restarts) = (flags.json, flags.quiet, flags.max_restarts > 0);
+    let view = View { json, quiet, restarts, bar: RefCell::default(), failure: RefCell::default() };
     match launch(&job, &again, &view, &count_signals())? {
         LaunchEnd::Done => Ok(()),
         LaunchEnd::Interrupted => std::process::exit(130),
@@ -138,7 +139,10 @@ fn count_signals() -> Arc<AtomicUsize> {
 struct View {
     json: bool,
     quiet: bool,
+    /// Whether restarts were asked for.
+    restarts: bool,
     bar: RefCell<Option<ProgressBar>>,
+    failure: RefCell<String>,
 }
 
 impl View {
@@ -177,9 +181,16 @@ impl LaunchView for View {
             }
             Notice::Began { .. } | Notice::Finished { .. } => tracing::info!("{notice:?}"),
             Notice::Warning { words } => self.say(&format!("warning: {words}")),
-            Notice::Failed { words, .. } => self.say(words),
-            Notice::Decided { restart: true, reason, .. } => self.say(reason),
-            Notice::Decided { restart: false, reason, .. } => self.say(&format!("not started again: {reason}")),
+            // The last failure is the error that this program ends with.
+            Notice::Failed { words, .. } => *self.failure.borrow_mut() = words.clone(),
+            Notice::Decided { restart: true, reason } => {
+                self.say(&self.failure.borrow());
+                self.say(reason);
+            }
+            Notice::Decided { restart: false, reason } if self.restarts => {
+                self.say(&format!("not started again: {reason}"));
+            }
+            Notice::Decided { .. } => {}
             Notice::Stopping => self.say("stopping after this step, with a checkpoint (again: at once)"),
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::flags::Train;
 use crate::screen::{self, Screen, say};
+use paceline::launch::Tether;
 use paceline::{Config, Error, Place, Result, config};
 
 /// Runs the command.
@@ -12,7 +13,8 @@ pub fn run(flags: &Train) -> Result<()> {
     }
     let mut crew = paceline::Crew::from_env()?;
     let stop = super::stop_on_signal("stopping after this step, with a checkpoint");
-    let screen = Screen::new(flags.quiet || flags.json || !crew.leads());
+    let line = crew.tether().map(Tether::line);
+    let screen = Screen::new(flags.quiet || flags.json || !crew.leads()).through(line.clone());
     let place = match (&flags.resume, &flags.run_dir) {
         (Some(dir), _) => Place::Resume(dir.clone()),
         (None, Some(dir)) => Place::New(dir.clone()),
@@ -32,9 +34,8 @@ pub fn run(flags: &Train) -> Result<()> {
             screen::style(),
         ));
         say!("run: {}", finished.dir.display());
-        if finished.summary.status == paceline::record::Status::Stopped
-            && stop.load(std::sync::atomic::Ordering::Relaxed)
-        {
+        let asked = stop.load(std::sync::atomic::Ordering::Relaxed) || line.is_some_and(|l| l.is_stopped());
+        if finished.summary.status == paceline::record::Status::Stopped && asked {
             say!("stopped on request; go on with: paceline train --resume {}", finished.dir.display());
         }
     }

@@ -10,6 +10,7 @@ mod damaged;
 mod doctor;
 mod first_use;
 mod interrupted;
+mod launch;
 mod matmul;
 mod prepare;
 mod repeatable;

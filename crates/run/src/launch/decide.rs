@@ -68,6 +68,8 @@ pub struct State {
     pub min_ranks: usize,
     /// The run, once it can be resumed.
     pub run_dir: Option<PathBuf>,
+    /// Whether any attempt had leave to begin.
+    pub began: bool,
     /// The person asked for the end.
     pub stopping: bool,
     /// Failures of earlier attempts.
@@ -96,7 +98,7 @@ pub fn decide(state: &State, failure: &Failure) -> (Decision, String) {
     match failure.how {
         How::Refused | How::Said(2) => return give_up("the input is wrong: it would fail again"),
         _ if state.stopping => return give_up("it was being stopped"),
-        How::Absent | How::Starter if state.restarts == 0 => {
+        How::Absent | How::Starter if !state.began => {
             return give_up("the job never ran: it would fail again in the same way");
         }
         _ => {}
@@ -171,6 +173,7 @@ mod tests {
             elastic: false,
             min_ranks: 1,
             run_dir: Some("runs/x".into()),
+            began: true,
             stopping: false,
             earlier: Vec::new(),
         }
@@ -208,8 +211,10 @@ mod tests {
     fn what_would_fail_again_is_not_started_again() {
         gives_up(&state(), How::Said(2), "input is wrong");
         gives_up(&state(), How::Refused, "input is wrong");
-        gives_up(&state(), How::Absent, "never ran");
-        gives_up(&state(), How::Starter, "never ran");
+        let never = State { began: false, ..state() };
+        gives_up(&never, How::Absent, "never ran");
+        gives_up(&never, How::Starter, "never ran");
+        restarts(&state(), How::Starter, "a:2,b:2", &["restart 1 of 3"]);
         gives_up(&State { stopping: true, ..state() }, How::Died, "stopped");
         gives_up(&State { restarts: 3, ..state() }, How::Died, "all 3 restarts");
         gives_up(&State { max_restarts: 0, ..state() }, How::Died, "--max-restarts");

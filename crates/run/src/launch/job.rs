@@ -91,8 +91,6 @@ pub enum Notice {
         restart: bool,
         /// Why.
         reason: String,
-        /// Since the failure was seen: until everything had ended.
-        seconds: f64,
     },
     /// The person asked for the end.
     Stopping,
@@ -123,6 +121,9 @@ pub enum LaunchEnd {
     /// Ended at once, on the second request.
     Interrupted,
 }
+
+/// Seconds in which processes that have done their work must end.
+const FAREWELL: f64 = 30.0;
 
 enum Event {
     Heard(Heard),
@@ -186,6 +187,7 @@ impl Run<'_> {
             elastic: job.elastic,
             min_ranks: job.min_ranks,
             run_dir: None,
+            began: false,
             stopping: false,
             earlier: Vec::new(),
         };
@@ -203,10 +205,9 @@ impl Run<'_> {
             state.stopping = self.stop.load(Relaxed) > 0;
             let (decision, reason) = decide(&state, &failure);
             let restart = decision != Decision::GiveUp;
-            if restart || job.max_restarts > 0 {
-                self.view.notice(&Notice::Decided { restart, reason, seconds: 0.0 });
-            }
             let words = failure.words();
+            self.view.notice(&Notice::Failed { attempt, words: words.clone(), failure: failure.clone() });
+            self.view.notice(&Notice::Decided { restart, reason });
             state.earlier.push(failure.clone());
             match decision {
                 Decision::GiveUp if matches!(failure.how, How::Refused | How::Said(2)) => {
@@ -293,6 +294,7 @@ impl Run<'_> {
         if let Some(dir) = watch.muster.run_dir() {
             state.run_dir = Some(dir.clone());
         }
+        state.began |= watch.muster.begun();
         let Attempt::Failed(failure) = end else { return Ok(end) };
         let words = failure.process.and_then(|p| watch.last_words.get(&p)).map(String::as_str);
         let oom = tether::oom_kills() > watch.oom;
@@ -302,7 +304,6 @@ impl Run<'_> {
             watch.said.iter().filter(|l| !l.is_empty()).for_each(|l| self.view.line(Stream::Err, l));
         }
         tracing::debug!("everything ended in {:.2} s", seen.elapsed().as_secs_f64());
-        self.view.notice(&Notice::Failed { attempt, words: failure.words(), failure: failure.clone() });
         Ok(Attempt::Failed(failure))
     }
 
@@ -335,6 +336,9 @@ impl Run<'_> {
             watch.muted |= watch.muster.trouble().is_some();
             if let Some(failure) = watch.muster.verdict(now, ended.is_some()) {
                 return Attempt::Failed(failure);
+            }
+            if watch.muster.done_since().is_some_and(|at| now - at > FAREWELL) {
+                return Attempt::Done; // what is left of it is ended
             }
             if let Some(status) = ended {
                 if watch.muster.done() || (watch.muster.nobody() && status.success()) {

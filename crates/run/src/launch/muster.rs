@@ -164,7 +164,13 @@ impl Muster {
 
     /// Whether all have done their work.
     pub fn done(&self) -> bool {
-        self.seats.iter().all(|s| matches!(s.end, Some((_, End::Done))))
+        self.done_since().is_some()
+    }
+
+    /// When the last of them had, if all have.
+    pub fn done_since(&self) -> Option<f64> {
+        let ends = self.seats.iter().map(|s| s.end.as_ref().filter(|(_, e)| *e == End::Done).map(|(at, _)| *at));
+        ends.collect::<Option<Vec<_>>>()?.into_iter().max_by(f64::total_cmp)
     }
 
     /// Whether nobody has ever come.

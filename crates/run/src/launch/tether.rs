@@ -207,11 +207,6 @@ impl Tether {
         self.say(&Word::RunDir(std::path::absolute(dir).unwrap_or_else(|_| dir.into())));
     }
 
-    /// What a person is shown.
-    pub fn progress(&self, progress: Progress) {
-        self.say(&Word::Progress(progress));
-    }
-
     /// The last word of a process that fails.
     pub fn failed(&self, error: &Error) {
         let code = if error.kind() == Kind::User { 2 } else { 1 };
@@ -235,7 +230,7 @@ impl Tether {
     }
 }
 
-/// The part of a tether that every step touches. Neither allocates nor locks.
+/// The part of a tether that is used while steps are done. `step` and `is_stopped` neither allocate nor lock.
 #[derive(Clone)]
 pub struct Line(Arc<Shared>);
 
@@ -243,6 +238,11 @@ impl Line {
     /// Steps done.
     pub fn step(&self, done: u64) {
         self.0.step.store(done, Relaxed);
+    }
+
+    /// What a person is shown, where `launch` has the terminal.
+    pub fn progress(&self, progress: Progress) {
+        let _ = self.0.say(&Word::Progress(progress)); // a broken line is dealt with by the thread that listens
     }
 
     /// Whether the run is to end after this step, with a checkpoint.

@@ -1,0 +1,223 @@
+//! `paceline launch`: wrong input, one process without MPI that dies, hangs and is stopped, and several over MPI.
+
+use crate::session::{SMALL, Session, done, has};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Output, Stdio};
+
+/// Practically without an end.
+const ENDLESS: &str = "--quiet --set train.epochs=1000000 --set checkpoint.every=25";
+
+fn refused(s: &Session, table: &[(&str, &[&str])]) {
+    for (line, words) in table {
+        has(&s.fails(2, line), words);
+    }
+    assert!(!s.path("runs").exists(), "a refused job leaves no folder");
+}
+
+#[test]
+fn wrong_input_is_said_before_anything_starts() {
+    let s = Session::new();
+    s.write("hosts", "a slots=2\nb slots=two\n");
+    refused(
+        &s,
+        &[
+            ("launch -- train", &["where to?", "--np", "--hosts"]),
+            ("launch --np 2", &["nothing to run", "-- train"]),
+            ("launch --np 2 -- tarin", &["tarin"]),
+            ("launch --np 2 -- report x", &["`report` does not run on several processes"]),
+            ("launch --np 2 -- train --set train.epoch=2", &["train.epochs"]),
+            ("launch --hosts a:1,b,a:2 -- train", &["a is there twice"]),
+            ("launch --hosts a:0 -- train", &["0 processes"]),
+            ("launch --hosts a:x -- train", &["`x` is not a number"]),
+            ("launch --hostfile hosts -- train", &["hosts:2:", "`two`"]),
+            ("launch --hostfile nofile -- train", &["nofile", "no such file"]),
+            ("launch --np 1 --mpirun /no/such/mpirun -- train", &["mpi"]),
+            ("launch --np 1 --env =x -- train", &["--env =x"]),
+            ("launch --np 1 --interface eth0 -- train", &["--interface eth0", "10.0.0.0/24"]),
+            ("launch --np 1 --max-restarts 1 --elastic --min-ranks 2 -- train", &["--min-ranks 2"]),
+        ],
+    );
+    for both in ["--np 2 --hosts a", "--np 2 --hostfile hosts", "--hosts a --hostfile hosts"] {
+        let output = s.command(&format!("launch {both} -- train")).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{both}");
+    }
+}
+
+#[cfg(not(feature = "mpi"))]
+#[test]
+fn several_processes_need_mpi() {
+    let s = Session::new();
+    for hosts in ["--np 2", "--hosts a:2,b:2"] {
+        let words = ["built without", "apt-get install", "--features mpi"];
+        has(&s.fails(2, &format!("launch {hosts} -- train")), &words);
+    }
+}
+
+/// A job under way, and what it said of itself.
+struct Job {
+    child: Child,
+    said: BufReader<std::process::ChildStderr>,
+}
+
+impl Job {
+    fn start(s: &Session, line: &str) -> Self {
+        let mut child = s.command(line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let said = BufReader::new(child.stderr.take().unwrap());
+        Self { child, said }
+    }
+
+    /// Reads on until a notice has these words.
+    fn until(&mut self, words: &str) -> String {
+        let mut all = String::new();
+        loop {
+            let mut line = String::new();
+            let n = self.said.read_line(&mut line).unwrap();
+            assert!(n > 0, "{words} never came:\n{all}");
+            all += &line;
+            if line.contains(words) {
+                return line;
+            }
+        }
+    }
+
+    fn end(self) -> Output {
+        let Self { child, mut said } = self;
+        let mut text = Vec::new();
+        std::io::Read::read_to_end(&mut said, &mut text).unwrap();
+        Output { stderr: text, ..child.wait_with_output().unwrap() }
+    }
+}
+
+/// Processes of a run, by the folder in their command line: those of `launch` itself not counted.
+fn processes(s: &Session, run: &str) -> Vec<i32> {
+    let mut pids: Vec<i32> = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse().ok()) else { continue };
+        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let words: Vec<String> = line.split(|b| *b == 0).map(|w| String::from_utf8_lossy(w).into_owned()).collect();
+        let here = std::fs::read_link(entry.path().join("cwd")).is_ok_and(|cwd| s.path("").starts_with(cwd));
+        let ours = words.first().is_some_and(|w| w == env!("CARGO_BIN_EXE_paceline"));
+        if here && ours && words.iter().any(|w| w.contains(run)) && !words.contains(&"launch".into()) {
+            pids.push(pid);
+        }
+    }
+    pids.sort_unstable();
+    pids
+}
+
+fn signal(s: &Session, name: &str, pid: i32) {
+    assert!(s.program("kill").args([name, &pid.to_string()]).status().unwrap().success());
+}
+
+fn wait_for_a_checkpoint(s: &Session, run: &str) {
+    while s.checkpoints(run).is_empty() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+/// Hits one process, sees the restart, ends the job by Ctrl-C, and compares with a run that nothing happened to.
+fn survives(count: usize, victim: usize, hit: &str, words: &[&str]) {
+    let s = Session::new();
+    let settings = format!("{SMALL} {ENDLESS}");
+    let line = format!("launch --np {count} --max-restarts 2 --heartbeat-timeout 3 --json -- train {settings}");
+    let mut job = Job::start(&s, &format!("{line} --run-dir r"));
+    job.until("\"began\"");
+    wait_for_a_checkpoint(&s, "r");
+    let pids = processes(&s, "r");
+    assert_eq!(pids.len(), count, "{pids:?}");
+    signal(&s, hit, pids[victim]);
+    let failed = job.until("\"failed\"");
+    has(&failed, words);
+    has(&job.until("\"decided\""), &["\"restart\":true", "restart 1 of 2 from the last checkpoint of"]);
+    job.until("\"began\"");
+    assert!(!processes(&s, "r").contains(&pids[victim]), "a process that was hit is gone");
+    // By number: a checkpoint may go while one looks at it.
+    let newest = || s.checkpoints("r").last().copied().unwrap_or(0);
+    let before = newest();
+    while newest() <= before + 100 {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    signal(&s, "-INT", job.child.id() as i32);
+    let output = job.end();
+    done("launch", &output);
+    has(&String::from_utf8_lossy(&output.stderr), &["\"stopping\"", "\"finished\"", "\"attempts\":2"]);
+    assert_eq!(processes(&s, "r"), [0i32; 0], "nobody is left");
+    assert_eq!(s.summary("r")["status"], "stopped");
+    let end = s.newest("r").step;
+    let whole = format!("launch --np {count} -- train {SMALL} --quiet --set train.epochs=1000000");
+    s.ok(&format!("{whole} --set train.max_steps={end} --run-dir whole"));
+    assert_eq!(s.newest("r"), s.newest("whole"));
+}
+
+#[test]
+fn one_process_killed() {
+    survives(1, 0, "-KILL", &["process 0 on localhost"]);
+}
+
+#[test]
+fn one_process_stopped() {
+    survives(1, 0, "-STOP", &["process 0 on localhost", "no sign of life"]);
+}
+
+#[test]
+fn an_error_of_the_input_is_not_started_again() {
+    let s = Session::new();
+    let message = s.fails(2, "launch --quiet --np 1 -- train --set data.name=nosuch");
+    has(&message, &["process 0 on localhost failed", "no data set named `nosuch`"]);
+}
+
+#[test]
+fn launch_killed_leaves_nobody() {
+    let s = Session::new();
+    let mut job = Job::start(&s, &format!("launch --np 1 --json -- train {SMALL} {ENDLESS} --run-dir r"));
+    job.until("\"began\"");
+    wait_for_a_checkpoint(&s, "r");
+    job.child.kill().unwrap();
+    job.child.wait().unwrap();
+    while !processes(&s, "r").is_empty() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+#[cfg(feature = "mpi")]
+mod mpi {
+    use super::*;
+
+    #[test]
+    fn two_processes_train_and_only_the_first_speaks() {
+        let s = Session::new();
+        let out = s.ok(&format!("launch --np 2 -- train {SMALL} --set train.epochs=2 --run-dir r"));
+        has(&out, &["multi-worker-mirrored", "epoch 2/2", "run: r"]);
+        assert_eq!(out.matches("epoch 2/2").count(), 1, "{out}");
+        assert_eq!(s.summary("r")["status"], "done");
+    }
+
+    #[test]
+    fn the_first_process_killed() {
+        survives(2, 0, "-KILL", &["process 0 on localhost", "signal 9"]);
+    }
+
+    #[test]
+    fn another_process_killed() {
+        survives(2, 1, "-KILL", &["process 1 on localhost", "signal 9"]);
+    }
+
+    #[test]
+    fn a_process_stopped() {
+        survives(2, 1, "-STOP", &["process 1 on localhost", "no sign of life"]);
+    }
+
+    #[test]
+    fn a_host_that_cannot_be_reached_is_named() {
+        let s = Session::new();
+        let line = "launch --hosts no-such-host.invalid:1,localhost:1 -- train";
+        has(&s.fails(2, line), &["no-such-host.invalid is not known"]);
+    }
+
+    #[test]
+    fn an_error_of_all_is_said_once() {
+        let s = Session::new();
+        let message = s.fails(2, "launch --np 2 -- train --set data.name=nosuch");
+        assert_eq!(message.matches("no data set named").count(), 1, "{message}");
+    }
+}
