@@ -72,7 +72,7 @@ pub enum Command {
 impl Command {
     /// Whether processes on several hosts do it together.
     pub fn runs_on_ranks(&self) -> bool {
-        matches!(self, Self::Train(_))
+        matches!(self, Self::Train(_) | Self::Matmul(_) | Self::Doctor(_))
     }
 }
 

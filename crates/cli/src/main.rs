@@ -24,8 +24,8 @@ fn main() -> ExitCode {
         Command::Speedtest(flags) => commands::speedtest::run(&flags),
         Command::SpeedtestCells(flags) => commands::speedtest::cells(&flags),
         Command::Bench(flags) => commands::bench::run(&flags),
-        Command::Matmul(flags) => commands::matmul::run(&flags),
-        Command::Doctor(flags) => commands::doctor::run(&flags),
+        Command::Matmul(flags) => tethered::tethered(|| commands::matmul::run(&flags)),
+        Command::Doctor(flags) => tethered::tethered(|| commands::doctor::run(&flags)),
         Command::Report(flags) => commands::report::run(&flags),
         Command::Config(flags) => commands::config::run(&flags),
     };

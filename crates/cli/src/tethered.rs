@@ -1,8 +1,23 @@
-//! A command as one of the processes that `paceline launch` started: its output told from that of the others.
+//! A command as one of the processes that `paceline launch` started: its line to it, and its output told from that of the
+//! others.
 
-use paceline::launch::VARIABLE;
+use paceline::Result;
+use paceline::launch::{Facts, Tether, VARIABLE};
 use std::io::Write;
 use std::sync::OnceLock;
+
+/// Does a command's work, and tells the `launch` that started this process, if one did, what must agree and how it ended.
+/// (Training does so itself, because it has more to tell.)
+pub fn tethered<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    let Some(tether) = Tether::from_env()? else { return work() };
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let result = tether.check_in(Facts::collect(&words.join(" "))).and_then(|_| work());
+    match &result {
+        Ok(_) => tether.done(),
+        Err(e) => tether.failed(e),
+    }
+    result
+}
 
 /// `[1 host] `, before every line of a process that is not the first; nothing otherwise.
 pub fn prefix() -> &'static str {

@@ -48,6 +48,7 @@ pub fn run(flags: &Flags, log: &str) -> Result<()> {
         hosts,
         scheduler,
         arguments,
+        checkpoints: train.is_some(),
         max_restarts: flags.max_restarts,
         elastic: flags.elastic,
         min_ranks,

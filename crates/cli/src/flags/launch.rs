@@ -74,7 +74,7 @@ pub struct Launch {
     /// Say only what went wrong
     #[arg(long, short)]
     pub quiet: bool,
-    /// What to run on every process: train, with its arguments
+    /// What to run on every process: train, matmul or doctor, with its arguments
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
 }

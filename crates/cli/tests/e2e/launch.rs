@@ -33,6 +33,7 @@ fn wrong_input_is_said_before_anything_starts() {
             ("launch --hostfile nofile -- train", &["nofile", "no such file"]),
             ("launch --np 1 --mpirun /no/such/mpirun -- train", &["mpi"]),
             ("launch --np 1 --env =x -- train", &["--env =x"]),
+            ("launch --np 2 -- matmul --n x", &["--n"]),
             ("launch --np 1 --interface eth0 -- train", &["--interface eth0", "10.0.0.0/24"]),
             ("launch --np 1 --max-restarts 1 --elastic --min-ranks 2 -- train", &["--min-ranks 2"]),
         ],
@@ -190,6 +191,15 @@ mod mpi {
         has(&out, &["multi-worker-mirrored", "epoch 2/2", "run: r"]);
         assert_eq!(out.matches("epoch 2/2").count(), 1, "{out}");
         assert_eq!(s.summary("r")["status"], "done");
+    }
+
+    #[test]
+    fn matrices_and_measurements_run_on_processes_too() {
+        let s = Session::new();
+        let report = s.json("launch --np 2 --json -- matmul --n 64 --block 16 --json --quiet");
+        assert!(report.is_object(), "{report}");
+        s.ok("launch --np 2 -- doctor --quiet --out cluster.toml");
+        assert!(s.path("cluster.toml").exists());
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub struct Launch {
     pub scheduler: Option<Scheduler>,
     /// Arguments of the program, from its subcommand on.
     pub arguments: Vec<String>,
+    /// Whether it writes a checkpoint when it is asked to stop.
+    pub checkpoints: bool,
     /// Restarts at most.
     pub max_restarts: u32,
     /// Whether fewer processes will do.
@@ -319,7 +321,7 @@ impl Run<'_> {
             if stops > watch.stops {
                 watch.stops = stops;
                 // Before the first step there is nothing to save.
-                if stops > 1 || !watch.muster.begun() {
+                if stops > 1 || !watch.muster.begun() || !self.job.checkpoints {
                     return Attempt::Interrupted;
                 }
                 self.view.notice(&Notice::Stopping);
