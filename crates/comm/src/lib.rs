@@ -34,6 +34,7 @@
 
 mod bf16;
 mod comm;
+pub mod faults;
 pub mod host;
 mod meter;
 #[cfg(feature = "mpi")]

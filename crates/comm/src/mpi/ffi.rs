@@ -3,6 +3,7 @@
 use ::mpi::ffi as sys;
 use paceline_base::{Error, Result};
 use std::ffi::{c_int, c_void};
+use std::sync::OnceLock;
 
 /// A communicator: messages of one never meet those of another.
 #[derive(Clone, Copy)]
@@ -177,8 +178,12 @@ impl Communicator {
     }
 
     /// The library's own sum over all processes, in place: what ours is compared with.
-    pub fn plain_all_reduce(self, values: &mut [f32], in_place: *const c_void) -> Result<()> {
-        // SAFETY: the buffer lives through the call; `in_place` is the library's MPI_IN_PLACE.
+    pub fn plain_all_reduce(self, values: &mut [f32]) -> Result<()> {
+        // MPI_IN_PLACE is a macro in both families, and not among the bindings.
+        static OPEN: OnceLock<bool> = OnceLock::new();
+        let open = *OPEN.get_or_init(|| library_version().contains("Open MPI"));
+        let in_place = if open { 1usize as *const c_void } else { usize::MAX as *const c_void };
+        // SAFETY: the buffer lives through the call.
         check("MPI_Allreduce", unsafe {
             let n = size(values.len())?;
             sys::MPI_Allreduce(in_place, values.as_mut_ptr().cast(), n, sys::RSMPI_FLOAT, sys::RSMPI_SUM, self.0)
