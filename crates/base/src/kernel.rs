@@ -269,6 +269,14 @@ pub enum Kernel {
         /// Elements.
         len: usize,
     },
+    /// Adds what was left over before, keeps the largest and leaves the rest over; args `x, left`, both written. Largest is
+    /// judged by the first 16 bits of an `f32` without its sign; of equal ones the first are kept.
+    Sparsify {
+        /// Elements.
+        len: usize,
+        /// How many are kept.
+        keep: usize,
+    },
     /// Moves parameters by their gradients; args `w, g, state…`.
     Update {
         /// The rule.
@@ -366,6 +374,7 @@ impl Kernel {
             Kernel::Copy(_) => "copy",
             Kernel::Add(_) => "add",
             Kernel::Zero { .. } => "zero",
+            Kernel::Sparsify { .. } => "sparsify",
             Kernel::Update { .. } => "update",
         }
     }
@@ -404,6 +413,7 @@ impl Kernel {
             Kernel::Loss { rows, classes, .. } => 20.0 * (rows * classes) as f64,
             Kernel::Copy(_) | Kernel::Zero { .. } => 0.0,
             Kernel::Add(walk) => walk.len() as f64,
+            Kernel::Sparsify { len, .. } => 2.0 * *len as f64,
             Kernel::Update { rule, segments } => {
                 (rule.flops_per_element() * segments.iter().map(|s| s.len).sum::<usize>()) as f64
             }
@@ -461,6 +471,7 @@ impl Kernel {
             Kernel::Copy(walk) => 2.0 * walk.len() as f64,
             Kernel::Add(walk) => 3.0 * walk.len() as f64,
             Kernel::Zero { len } => *len as f64,
+            Kernel::Sparsify { len, .. } => 6.0 * *len as f64,
             Kernel::Update { rule, segments } => {
                 ((3 + 2 * rule.states().len()) * segments.iter().map(|s| s.len).sum::<usize>()) as f64
             }
@@ -531,6 +542,7 @@ impl Kernel {
             Kernel::Activate { .. } | Kernel::Dropout { .. } | Kernel::Copy(_) | Kernel::Add(_) => vec![1],
             Kernel::Loss { .. } => vec![2, 3],
             Kernel::Zero { .. } => vec![0],
+            Kernel::Sparsify { .. } => vec![0, 1],
             Kernel::Update { rule, .. } => std::iter::once(0).chain(2..2 + rule.states().len()).collect(),
         }
     }

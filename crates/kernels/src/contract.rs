@@ -233,6 +233,11 @@ pub(crate) fn check(call: &Call, len: impl Fn(BufferId) -> usize) {
             need("to", to);
         }
         Kernel::Zero { len } => need("to", *len),
+        Kernel::Sparsify { len, keep } => {
+            assert!(keep <= len, "sparsify keeps {keep} of {len}");
+            need("x", *len);
+            need("left", *len);
+        }
         Kernel::Update { rule, segments } => {
             let end = segments.iter().map(|s| s.start + s.len).max().unwrap_or(0);
             need("w", end);

@@ -178,6 +178,24 @@ proptest! {
     }
 
     #[test]
+    fn the_largest_are_kept_and_the_rest_left_over(len in 1usize..600, share in 0.0f64..=1.0, seed in 0u64..1000) {
+        let keep = (len as f64 * share) as usize;
+        let (x, left) = (values(seed, len), values(seed + 1, len));
+        let sums: Vec<f64> = x.iter().zip(&left).map(|(x, l)| f64::from(*x as f32 + *l as f32)).collect();
+        let exact = run(Which::Reference, Kernel::Sparsify { len, keep }, &[sums.clone(), vec![0.0; len]], &STEP);
+        for which in Which::all() {
+            let found = run(which, Kernel::Sparsify { len, keep }, &[sums.clone(), vec![0.0; len]], &STEP);
+            close("kept", &found[0], &exact[0], 0.0);
+            close("left", &found[1], &exact[1], 0.0);
+            prop_assert_eq!(found[0].iter().filter(|v| **v != 0.0).count(), keep.min(sums.iter().filter(|v| **v != 0.0).count()));
+            // Nothing is lost: what is kept and what is left are what there was.
+            let found = run(which, Kernel::Sparsify { len, keep }, &[x.clone(), left.clone()], &STEP);
+            let both: Vec<f64> = found[0].iter().zip(&found[1]).map(|(a, b)| a + b).collect();
+            close("both", &both, &x.iter().zip(&left).map(|(x, l)| x + l).collect::<Vec<_>>(), 1e-6);
+        }
+    }
+
+    #[test]
     fn updates(len in 1usize..70, cut in 0usize..70, seed in 0u64..1000, step in prop_oneof![Just(0u64), Just(1), Just(1000)]) {
         let cut = cut.min(len);
         let segments = vec![Segment { start: 0, len: cut, l2: 0.01 }, Segment { start: cut, len: len - cut, l2: 0.0 }];

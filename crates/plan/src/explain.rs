@@ -128,6 +128,7 @@ fn kernel_words(node: &str, part: usize, call: &Call) -> String {
         Kernel::Copy(walk) => format!("copy {} elements", walk.len()),
         Kernel::Add(walk) => format!("add {} elements", walk.len()),
         Kernel::Zero { len } => format!("clear {len} elements"),
+        Kernel::Sparsify { len, keep } => format!("keep the {keep} largest of {len} elements"),
         Kernel::Update { .. } => "update".into(),
     };
     format!("{node} part {part}: {text}")

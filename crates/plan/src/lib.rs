@@ -30,7 +30,7 @@ mod simulate;
 pub use cluster_file::{ClusterFile, Host, Link};
 pub use explain::{explain, placements};
 pub use lower::{Batches, lower};
-pub use plan::{OpPlan, Parts, Plan, Store, UpdateMode};
+pub use plan::{Compression, OpPlan, Parts, Plan, Store, UpdateMode};
 pub use plan_file::{parse, to_toml};
 pub use schedule::{Bucket, BucketEntry, Buffer, Edge, Life, Phase, PhaseKind, Schedule, Size, Task, TaskId, TaskKind};
 pub use simulate::{Cluster, Prediction, simulate};

@@ -30,6 +30,22 @@ pub enum UpdateMode {
     Sharded,
 }
 
+/// How gradients are made smaller on their way between ranks. All but the first make a run statistical.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Compression {
+    /// Not at all.
+    #[default]
+    None,
+    /// Rounded to 16 bits.
+    Bf16,
+    /// Only the largest travel; the others are added to the next step's.
+    TopK {
+        /// How many of a million.
+        per_million: u32,
+    },
+}
+
 /// Where parameters live and how gradients reach them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Store {
@@ -37,13 +53,16 @@ pub struct Store {
     pub update: UpdateMode,
     /// Gradients travel in buckets of about this many elements.
     pub bucket: usize,
+    /// How they travel. What is compressed is not sharded.
+    #[serde(default)]
+    pub compression: Compression,
 }
 
 impl Default for Store {
     /// 256 Ki elements, 1 MB: on threads a bucket costs two handshakes, which smaller ones do not earn back. Larger models
     /// still send their first buckets while the backward pass runs.
     fn default() -> Self {
-        Self { update: UpdateMode::Sharded, bucket: 1 << 18 }
+        Self { update: UpdateMode::Sharded, bucket: 1 << 18, compression: Compression::None }
     }
 }
 

@@ -16,7 +16,7 @@
 //! # can be split so; others split `sample` over all ranks
 //! ```
 
-use crate::plan::{OpPlan, Plan, Store, UpdateMode};
+use crate::plan::{Compression, OpPlan, Plan, Store, UpdateMode};
 use paceline_base::text::did_you_mean;
 use paceline_base::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -31,6 +31,8 @@ struct File {
     #[serde(skip_serializing_if = "Option::is_none")]
     bucket: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    compression: Option<Compression>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     default: Option<OpPlan>,
     #[serde(skip_serializing_if = "Option::is_none")]
     shares: Option<Vec<u64>>,
@@ -38,7 +40,7 @@ struct File {
     operators: BTreeMap<String, OpPlan>,
 }
 
-const KEYS: [&str; 7] = ["format", "ranks", "update", "bucket", "shares", "default", "operators"];
+const KEYS: [&str; 8] = ["format", "ranks", "update", "bucket", "compression", "shares", "default", "operators"];
 
 /// Reads a plan from the text of a file; `path` is for messages.
 pub fn parse(text: &str, path: &str) -> Result<Plan> {
@@ -63,7 +65,11 @@ pub fn parse(text: &str, path: &str) -> Result<Plan> {
         ranks: file.ranks,
         operators: file.operators,
         default: file.default,
-        store: Store { update: file.update.unwrap_or(store.update), bucket: file.bucket.unwrap_or(store.bucket) },
+        store: Store {
+            update: file.update.unwrap_or(store.update),
+            bucket: file.bucket.unwrap_or(store.bucket),
+            compression: file.compression.unwrap_or_default(),
+        },
         shares: file.shares,
     })
 }
@@ -75,6 +81,7 @@ pub fn to_toml(plan: &Plan) -> Result<String> {
         ranks: plan.ranks,
         update: Some(plan.store.update),
         bucket: Some(plan.store.bucket),
+        compression: Some(plan.store.compression).filter(|c| *c != Compression::None),
         shares: plan.shares.clone(),
         default: plan.default.clone(),
         operators: plan.operators.clone(),
@@ -114,6 +121,8 @@ mod tests {
         check("format=1\nranks=2\nshares=[0,0]", "all 0");
         check("format=1\nranks=2\nshares=[-1,2]", "shares");
         check("format=1\nranks=2\nshares=[0,1]\n[operators.hidden1]\nsplit={}\nranks=[0]", "whose shares are 0");
+        check("format=1\nranks=2\ncompression=\"bf16\"", "fits");
+        check("format=1\nranks=2\n[compression.top-k]\nper_million=1000", "fits");
         check("ranks=2", "`format = 1` is missing");
         check("format=9\nranks=2", "newer");
         check("format=1\nrank=2", "did you mean ranks?");

@@ -3,6 +3,7 @@
 //! Tasks stand in one global order; a rank's program is that order, filtered. Every message and collective has a
 //! sequence number, and every rank issues in that order: no deadlock by construction.
 
+use crate::plan::Compression;
 use paceline_base::collective::Collective;
 use paceline_base::kernel::{Arena, BufferId, Call};
 use paceline_base::optim::Rule;
@@ -182,6 +183,10 @@ pub struct Bucket {
     pub grads: Vec<BufferId>,
     /// By member: optimiser state tensors; none if it is not trained.
     pub states: Vec<Vec<BufferId>>,
+    /// By member: what compression has left over of gradients, if it leaves any.
+    pub left: Vec<BufferId>,
+    /// How its gradients travel.
+    pub compression: Compression,
 }
 
 impl Bucket {

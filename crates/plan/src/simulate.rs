@@ -1,7 +1,7 @@
 //! The simulator: walks a schedule and costs it. Bytes per link and memory are exact; times are a model.
 
 use crate::schedule::{Schedule, Size, Task, TaskKind};
-use paceline_base::collective::elements_moved;
+use paceline_base::collective::{Collective, elements_moved};
 use serde::{Deserialize, Serialize};
 
 /// What the ranks run on, as far as the cost model goes. All ranks alike, for now.
@@ -70,7 +70,10 @@ pub fn simulate(schedule: &Schedule, phase: usize, cluster: &Cluster) -> Predict
                 for to in 0..members {
                     let mut received = 0;
                     for from in 0..members {
-                        let n = (elements_moved(*what, len, members, from, to) * cluster.element) as u64;
+                        let mut n = (elements_moved(*what, len, members, from, to) * cluster.element) as u64;
+                        if *what == Collective::AllReduceBf16 && cluster.element == 4 {
+                            n /= 2;
+                        }
                         bytes[group[from]][group[to]] += n;
                         received += n;
                     }

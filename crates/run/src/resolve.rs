@@ -257,7 +257,7 @@ fn layout(
         for &t in threads.iter().filter(|&&t| r * t <= cores || (r, t) == (replicas[0], threads[0])) {
             for &update in if r == 1 { &updates[..1] } else { &updates[..] } {
                 let mut plan = Plan::data_parallel(r);
-                plan.store = Store { update, bucket };
+                plan.store = Store { update, bucket, compression: config.strategy.compression() };
                 let batch = config.train.batch.resolve(r)?;
                 let layout = Layout { plan, threads: t, core, batch };
                 if batch.samples() <= data.samples() {
@@ -280,7 +280,7 @@ fn among(config: &Config, data: &RunData, workers: &Workers, reasons: &mut Vec<S
     let mut plan = Plan::data_parallel(ranks);
     // Every rank updates everything by default: then all that travels does so beside the backward pass.
     let update = config.strategy.update.chosen().unwrap_or(UpdateMode::Replicated);
-    plan.store = Store { update, bucket: workers.bucket };
+    plan.store = Store { update, bucket: workers.bucket, compression: config.strategy.compression() };
     let batch = config.train.batch.resolve(ranks)?;
     let samples = data.samples();
     if ranks > samples {

@@ -14,8 +14,8 @@ use paceline_comm::{Comm, single};
 use paceline_engine::checkpoint::{self, Checkpoint, Identity, Saver, initialize, restore};
 use paceline_engine::{CheckpointEvery, Ended, Job, Outcome, Progress, Rank, Scores, evaluate, train as train_rank};
 use paceline_kernels::{Cpu, CpuOptions, Device, Tuning};
-use paceline_plan::{Batches, Plan, lower};
-use paceline_record::{EpochRecord, RunDir, StepWriter, Summary, TimeSplit, machine, read_run};
+use paceline_plan::{Batches, Compression, Plan, lower};
+use paceline_record::{EpochRecord, Exactness, RunDir, StepWriter, Summary, TimeSplit, machine, read_run};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -304,6 +304,11 @@ fn first_summary(
         arena_bytes: r.schedule.arenas.iter().map(|a| a.len as u64 * 4).max().unwrap_or(0),
         epochs,
         reasons: r.reasons.clone(),
+        exactness: if r.config.strategy.compression() == Compression::None {
+            Exactness::Exact
+        } else {
+            Exactness::Statistical
+        },
         seed: r.config.train.seed,
         started,
         machine: machine::describe(),

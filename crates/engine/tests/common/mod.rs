@@ -202,14 +202,15 @@ pub fn random_plan(graph: &Graph, ranks: usize, dice: u64, update: UpdateMode, b
         let ranks = (0..parts).map(|_| roll(ranks)).collect();
         operators.insert(node.name.clone(), OpPlan { split, ranks: Some(ranks) });
     }
-    let plan = Plan { ranks, operators, default: None, store: Store { update, bucket }, shares: None };
+    let plan =
+        Plan { ranks, operators, default: None, store: Store { update, bucket, ..Store::default() }, shares: None };
     with_shares(plan, graph, first)
 }
 
 /// Samples shared out by weight over mirrored ranks, and a random plan.
 pub fn two_plans(graph: &Graph, ranks: usize, dice: u64, update: UpdateMode, bucket: usize) -> [Plan; 2] {
     let mut mirrored = Plan::data_parallel(ranks);
-    mirrored.store = Store { update, bucket };
+    mirrored.store = Store { update, bucket, ..Store::default() };
     [with_shares(mirrored, graph, dice), random_plan(graph, ranks, dice, update, bucket)]
 }
 

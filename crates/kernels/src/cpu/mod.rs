@@ -19,6 +19,7 @@ mod pin;
 mod pool;
 mod rule;
 mod simd;
+mod sparsify;
 mod submit;
 mod sum;
 mod verify;

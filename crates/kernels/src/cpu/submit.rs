@@ -8,6 +8,7 @@ use super::loss::{Rows, Sums};
 use super::moves::AddRun;
 use super::norm::Batch;
 use super::rule::{Constants, Parameters, Update};
+use super::sparsify::sparsify;
 use crate::contract;
 use paceline_base::kernel::{BufferId, Call, DenseDims, Kernel, StepArgs};
 use paceline_base::op::{Activation, Loss};
@@ -90,6 +91,16 @@ impl Cpu {
             Kernel::Zero { len } => {
                 // SAFETY: the contract was checked; zero bytes are zero floats.
                 unsafe { std::ptr::write_bytes(self.at(a[0]), 0, *len) }
+            }
+            Kernel::Sparsify { len, keep } => {
+                // SAFETY: the contract was checked; the two buffers do not overlap.
+                let (x, left) = unsafe {
+                    (
+                        std::slice::from_raw_parts_mut(self.at(a[0]), *len),
+                        std::slice::from_raw_parts_mut(self.at(a[1]), *len),
+                    )
+                };
+                sparsify(x, left, *keep);
             }
             Kernel::Update { rule, segments } => self.update(rule, segments, a, args),
             Kernel::ConvForward { dims, bias, activation, pool, codes } => {

@@ -11,6 +11,7 @@ pub mod erf;
 mod loss;
 mod norm;
 mod pool;
+mod sparsify;
 mod staging;
 mod update;
 
@@ -161,6 +162,7 @@ impl Device for Reference {
             Kernel::Copy(walk) => self.walk(walk, false, a),
             Kernel::Add(walk) => self.walk(walk, true, a),
             Kernel::Zero { len } => self.output(a[0], &vec![0.0; *len]),
+            Kernel::Sparsify { len, keep } => self.sparsify(*len, *keep, a),
             Kernel::Update { rule, segments } => self.update(rule, segments, a, args),
         }
         self.submitted += 1;

@@ -3,7 +3,7 @@
 use super::Buffers;
 use super::launch::Stages;
 use super::store::Homes;
-use crate::plan::Parts;
+use crate::plan::{Compression, Parts};
 use crate::schedule::{PhaseKind, Size, Task, TaskKind};
 use paceline_base::collective::{Collective, chunk};
 use paceline_base::kernel::{BufferId, Call, Kernel};
@@ -263,7 +263,20 @@ impl Step<'_> {
             });
             if complete && !sent[number] {
                 sent[number] = true;
-                let what = if bucket.sharded { Collective::ReduceScatter } else { Collective::AllReduce };
+                let what = match bucket.compression {
+                    Compression::None if bucket.sharded => Collective::ReduceScatter,
+                    Compression::None => Collective::AllReduce,
+                    Compression::Bf16 => Collective::AllReduceBf16,
+                    Compression::TopK { per_million } => {
+                        let keep = (bucket.len as u128 * u128::from(per_million)).div_ceil(1_000_000);
+                        let kernel = Kernel::Sparsify { len: bucket.len, keep: (keep as usize).clamp(1, bucket.len) };
+                        for (member, &rank) in bucket.group.iter().enumerate() {
+                            let args = vec![bucket.grads[member], bucket.left[member]];
+                            self.kernel(node, 0, rank, kernel.clone(), args);
+                        }
+                        Collective::AllReduceSparse
+                    }
+                };
                 self.collective(None, what, &bucket.group, &bucket.grads, bucket.len);
             }
         }

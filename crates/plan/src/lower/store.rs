@@ -1,7 +1,7 @@
 //! The parameter store: which rank holds which parameter region, in which bucket, and what happens to its gradient.
 
 use super::Buffers;
-use crate::plan::{Plan, UpdateMode};
+use crate::plan::{Compression, Plan, UpdateMode};
 use crate::schedule::{Bucket, BucketEntry, Life};
 use paceline_base::Result;
 use paceline_base::kernel::{ALIGN, BufferId};
@@ -56,7 +56,9 @@ impl Homes {
                         stays || buckets[i].len.saturating_add(region.len()) <= limit
                     });
                     let bucket = open.unwrap_or_else(|| {
-                        let sharded = trained && plan.store.update == UpdateMode::Sharded && group.len() > 1;
+                        let compression = if alone || !trained { Compression::None } else { plan.store.compression };
+                        let whole = compression == Compression::None;
+                        let sharded = trained && whole && plan.store.update == UpdateMode::Sharded && !alone;
                         buckets.push(Bucket {
                             group: group.clone(),
                             entries: Vec::new(),
@@ -66,6 +68,8 @@ impl Homes {
                             params: Vec::new(),
                             grads: Vec::new(),
                             states: Vec::new(),
+                            left: Vec::new(),
+                            compression,
                         });
                         keys.push(Vec::new());
                         buckets.len() - 1
@@ -95,6 +99,9 @@ impl Homes {
                 let state_len = bucket.state_range(member).len();
                 let kept = if bucket.trained { rule.states() } else { &[] };
                 bucket.states.push(kept.iter().map(|s| buffers.add(rank, name(s), state_len, Life::Run)).collect());
+                if let Compression::TopK { .. } = bucket.compression {
+                    bucket.left.push(buffers.add(rank, name("what is left over"), bucket.len, Life::Run));
+                }
                 for (entry, &(node, index)) in bucket.entries.iter().zip(&keys[number]) {
                     let len = entry.region.len();
                     let label = |what: &str| format!("{}{}{what}", entry.param, entry.region);

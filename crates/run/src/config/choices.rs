@@ -115,6 +115,18 @@ choice! {
 }
 
 choice! {
+    /// How gradients are made smaller between replicas.
+    CompressName {
+        /// Not at all.
+        None = "none",
+        /// Rounded to 16 bits.
+        Bf16 = "bf16",
+        /// Only the largest travel; the others wait.
+        TopK = "top-k",
+    }
+}
+
+choice! {
     /// Where decoded samples are kept.
     CacheName {
         /// Nowhere: every epoch decodes.

@@ -1,9 +1,10 @@
 //! Keys that fit alone but not together. Only keys that the user wrote can contradict: a default gives way.
 
-use super::choices::{CacheName, OptimizerName, Preset, ScheduleName, StrategyName};
+use super::choices::{CacheName, CompressName, OptimizerName, Preset, ScheduleName, StrategyName};
 use super::schema::Config;
 use super::setting::Named;
 use paceline_base::{Error, Result};
+use paceline_plan::UpdateMode;
 
 impl Config {
     /// Checks that the keys fit together. Call it after the last [`Config::set`].
@@ -88,7 +89,8 @@ impl Config {
     fn check_strategy(&self) -> Result<()> {
         let strategy = &self.strategy;
         if let Some(plan) = &strategy.plan {
-            let own = ["name", "replicas", "device", "update", "bucket"].map(|key| format!("strategy.{key}"));
+            let own =
+                ["name", "replicas", "device", "update", "bucket", "compress"].map(|key| format!("strategy.{key}"));
             return match own.iter().find(|key| self.is_given(key)) {
                 None => Ok(()),
                 Some(key) => contradiction(&format!(
@@ -113,6 +115,17 @@ impl Config {
                 "strategy.threads = {threads} is given, but strategy.name = \"one-device\" runs on one core; remove \
                  strategy.threads or set strategy.name = \"single\""
             ));
+        }
+        self.only_for("strategy.keep", "strategy.compress", strategy.compress, &[CompressName::TopK], "")?;
+        if strategy.compress != CompressName::None {
+            let shared = [StrategyName::Mirrored, StrategyName::MultiWorker];
+            self.only_for("strategy.compress", "strategy.name", strategy.name, &shared, "")?;
+            if self.is_given("strategy.update") && strategy.update.chosen() == Some(UpdateMode::Sharded) {
+                return contradiction(
+                    "strategy.update = \"sharded\" and strategy.compress are both given, but compressed gradients go to \
+                     every replica; remove one of them",
+                );
+            }
         }
         self.only_for("strategy.device", "strategy.name", strategy.name, &[StrategyName::OneDevice], "")
     }

@@ -1,8 +1,9 @@
-//! From the optimizer's keys to the update rule that devices execute.
+//! From keys to what is executed: the update rule, and how gradients travel.
 
-use super::choices::OptimizerName;
-use super::schema::Optimizer;
+use super::choices::{CompressName, OptimizerName};
+use super::schema::{Optimizer, Strategy};
 use paceline_base::optim::Rule;
+use paceline_plan::Compression;
 
 impl Optimizer {
     /// The learning rate: the user's, or 0.001 for adam and adamw and 0.01 for the others.
@@ -56,5 +57,16 @@ mod tests {
         let chosen = Optimizer { rate: Auto::Is(0.5), eps: Auto::Is(1e-3), ..of(OptimizerName::AdamW) };
         assert_eq!(chosen.rate(), 0.5);
         assert_eq!(chosen.rule(), Rule::AdamW { beta1: 0.9, beta2: 0.999, eps: 1e-3, decay: 0.01 });
+    }
+}
+
+impl Strategy {
+    /// How gradients travel between replicas.
+    pub fn compression(&self) -> Compression {
+        match self.compress {
+            CompressName::None => Compression::None,
+            CompressName::Bf16 => Compression::Bf16,
+            CompressName::TopK => Compression::TopK { per_million: (self.keep * 1e6).ceil() as u32 },
+        }
     }
 }

@@ -4,7 +4,7 @@
 
 use super::batch::Batch;
 use super::cadence::{Cadence, CpuCore, Size};
-use super::choices::{CacheName, FitName, OptimizerName, Preset, ScheduleName, StrategyName};
+use super::choices::{CacheName, CompressName, FitName, OptimizerName, Preset, ScheduleName, StrategyName};
 use super::declare::{Key, Section, schema};
 use super::setting::{Auto, Limit, Setting};
 use paceline_base::op::Activation;
@@ -162,6 +162,12 @@ schema! {
         /// Gradients travel in buckets of about so many elements; "auto" is 262144 within a process, and over processes
         /// what a short measurement of the connection finds.
         bucket: Auto<usize> = Auto::Auto, Limit::AtLeast(1.0);
+        /// How gradients are made smaller between replicas: none, bf16 (rounded to 16 bits: half the bytes) or top-k (only
+        /// the largest travel, the others are added to the next step's). All but none make a run statistical: near the
+        /// results of one worker, not equal to them.
+        compress: CompressName = CompressName::None, Limit::None;
+        /// The share of gradients that travels (top-k).
+        keep: f64 = 0.01, Limit::UpTo(0.0, 1.0);
         /// Seconds that a rank waits for others without any news before it gives up and names them.
         timeout: f64 = 600.0, Limit::Above(0.0);
     }
