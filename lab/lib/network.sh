@@ -31,12 +31,13 @@ free_subnet() {                             # the first of 10.77.0, 10.77.1, …
     stop 1 "all of 10.77.0.0/16 is in use on this machine"
 }
 
-shape() {                                   # shape NETNS|- DEVICE RATE DELAY: a link of this rate; 0 leaves free
+shape() {                                   # shape NETNS|- DEVICE RATE DELAY: a link of this rate by the wall; 0 leaves free
     local where=() burst tbf=()
     [ "$1" = - ] || where=(-n "$1")
     if [ "$3" != 0 ]; then
-        # A millisecond of the link at once: enough at the clock the kernel ticks with, too little to hide the limit.
-        burst=$(($3 / 8 / 875)) && [ $burst -ge 32768 ] || burst=32768
+        # A millisecond of the link (in the lab's time) at once: too little to hide the limit. At least what TCP hands over in
+        # one piece, or the kernel would cut it up here and use several times the processor for it.
+        burst=$(($3 * dilation / 1000 / 8 / 875)) && [ $burst -ge 68000 ] || burst=68000
         tc "${where[@]}" qdisc add dev "$2" root handle 1: tbf rate "$3"bit burst "$burst" latency "$((50 * dilation / 1000))"ms ||
             stop 1 "the kernel refused a rate of $(shown_rate "$3") on $2"
         tbf=(parent 1:1 handle 10:)
