@@ -48,7 +48,8 @@ def read_records(run_dir, steps):
     run_dir = Path(run_dir)
     try:
         summary = json.loads((run_dir / "summary.json").read_text())
-        records = [json.loads(line) for line in (run_dir / "steps.jsonl").read_text().splitlines()]
+        files = [run_dir / "steps.jsonl", *run_dir.glob("steps-*.jsonl")]  # one for each process
+        records = [json.loads(line) for file in files for line in file.read_text().splitlines()]
         done = [r for r in records if r["kind"] == "step" and r["rank"] == 0]
         counted = done[WARM:]
         seconds = sum(sum(r["split"].values()) for r in counted)
