@@ -132,7 +132,7 @@ fn on_threads(world: &mut World, ranks: usize, bytes: usize) -> Result<Answer> {
                 let (barrier, all) = (&barrier, &all);
                 scope.spawn(move || {
                     let group = comm.group(all)?;
-                    measure(&mut comm, group, bytes, &|| drop(barrier.wait()), &mut |_, _| {}, &[])
+                    measure(&mut comm, group, bytes, &|| _ = barrier.wait(), &mut |_, _| {}, &[])
                 })
             })
             .collect();

@@ -13,6 +13,7 @@ mod interrupted;
 mod launch;
 mod matmul;
 mod prepare;
+mod processes;
 mod repeatable;
 mod resume;
 mod session;

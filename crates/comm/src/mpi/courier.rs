@@ -45,9 +45,12 @@ pub struct Rules {
     pub tags: u64,
 }
 
+/// Ranks that are waited for, and whether they have begun.
+type Missing = Vec<(usize, bool)>;
+
 struct Question {
     asked: Instant,
-    missing: Vec<(usize, bool)>,
+    missing: Missing,
     /// By process.
     answers: Vec<Option<String>>,
     waited: Duration,
@@ -314,7 +317,7 @@ impl Courier {
     }
 
     /// The operation with the lowest number that is not complete, and who is missing in it.
-    fn oldest(&self) -> Option<(u64, String, Vec<(usize, bool)>)> {
+    fn oldest(&self) -> Option<(u64, String, Missing)> {
         let meeting = self.meetings.iter().min_by_key(|m| m.seq);
         let parcel = self.parcels.iter().min_by_key(|p| p.seq);
         let single = self.single.iter().min_by_key(|o| o.seq);

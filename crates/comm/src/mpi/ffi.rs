@@ -182,7 +182,7 @@ impl Communicator {
         // MPI_IN_PLACE is a macro in both families, and not among the bindings.
         static OPEN: OnceLock<bool> = OnceLock::new();
         let open = *OPEN.get_or_init(|| library_version().contains("Open MPI"));
-        let in_place = if open { 1usize as *const c_void } else { usize::MAX as *const c_void };
+        let in_place = std::ptr::without_provenance::<c_void>(if open { 1 } else { usize::MAX });
         // SAFETY: the buffer lives through the call.
         check("MPI_Allreduce", unsafe {
             let n = size(values.len())?;
