@@ -194,6 +194,9 @@ pub trait Observer {
     /// After every epoch.
     fn epoch(&mut self, event: &EpochEvent);
 
+    /// Before an evaluation, which may take long and has no steps.
+    fn evaluating(&mut self) {}
+
     /// Time spent on a checkpoint outside steps.
     fn checkpoint(&mut self, seconds: f64);
 
@@ -380,6 +383,7 @@ pub fn train<D: Device, C: Comm>(
         }
         let seconds = before + begin.elapsed().as_secs_f64() - paused;
         let begin = Instant::now();
+        observer.evaluating();
         let scores = evaluate(rank, validation, progress.epoch, options)?;
         let train_scores = progress.scores;
         let best = progress.best.is_none_or(|b| b.beaten_by(&scores));

@@ -1,6 +1,6 @@
 //! How a run tells what happens: to a person (the command line implements [`Watcher`]) and to the run directory.
 
-use crate::launch::Line;
+use crate::launch::{Doing, Line};
 use paceline_engine::{Control, EpochEvent, Observer, StepEvent};
 use paceline_record::{EpochRecord, Every, StepFold, StepRecord, StepWriter, TimeSplit, choose_every};
 use std::sync::Mutex;
@@ -188,6 +188,7 @@ impl Observer for RankObserver<'_> {
         self.seen += 1;
         if let (Some(line), true) = (&self.shared.line, self.rank == self.shared.first) {
             line.step(event.step + 1);
+            line.doing(Doing::Training);
         }
         let record = StepRecord {
             epoch: event.epoch,
@@ -233,6 +234,12 @@ impl Observer for RankObserver<'_> {
             self.shared.writer.flush(); // a checkpoint follows, after which this epoch is not done again
             self.shared.watcher.epoch(&record);
             (self.shared.on_epoch)(&record);
+        }
+    }
+
+    fn evaluating(&mut self) {
+        if let (Some(line), true) = (&self.shared.line, self.rank == self.shared.first) {
+            line.doing(Doing::Evaluating);
         }
     }
 

@@ -27,9 +27,6 @@ pub struct Brood {
     readers: Vec<std::thread::JoinHandle<()>>,
 }
 
-/// Seconds in which the starter may end its processes in its own way.
-const PATIENCE: Duration = Duration::from_secs(3);
-
 impl Brood {
     /// Starts a command whose processes carry `token` in their environment.
     pub fn start<T: Send + 'static>(
@@ -58,13 +55,13 @@ impl Brood {
         self.ended
     }
 
-    /// Ends everything: politely, then not.
-    pub fn end(&mut self) {
+    /// Ends everything. The starter may end its processes in its own way for so long.
+    pub fn end(&mut self, patience: Duration) {
         let pid = Pid::from_raw(self.child.id() as i32);
         if self.ended().is_none() {
             let _ = kill(pid, Signal::SIGTERM);
             let begin = Instant::now();
-            while self.ended().is_none() && begin.elapsed() < PATIENCE {
+            while self.ended().is_none() && begin.elapsed() < patience {
                 std::thread::sleep(Duration::from_millis(10));
             }
         }

@@ -275,7 +275,7 @@ impl Run<'_> {
             attempt,
             begin: Instant::now(),
             oom: tether::oom_kills(),
-            said: Vec::new(),
+            said: Default::default(),
             last_words: Default::default(),
             muted: false,
             stops: 0,
@@ -287,7 +287,9 @@ impl Run<'_> {
         let seen = Instant::now();
         match end {
             Attempt::Interrupted => brood.kill(),
-            _ => brood.end(),
+            // It would wait for the daemon of a host that is gone.
+            Attempt::Failed(Failure { how: How::HostSilent | How::Silent, .. }) => brood.end(Duration::from_secs(1)),
+            _ => brood.end(Duration::from_secs(3)),
         }
         while let Ok(event) = self.events.try_recv() {
             self.take(&mut watch, event);
@@ -300,7 +302,7 @@ impl Run<'_> {
         let Attempt::Failed(failure) = end else { return Ok(end) };
         let words = failure.process.and_then(|p| watch.last_words.get(&p)).map(String::as_str);
         let oom = tether::oom_kills() > watch.oom;
-        let failure = watch.muster.explain(failure, &watch.said.join("\n"), words, oom);
+        let failure = watch.muster.explain(failure, &watch.said.make_contiguous().join("\n"), words, oom);
         if matches!(failure.how, How::Starter | How::Absent) {
             // Nothing else tells what was wrong.
             watch.said.iter().filter(|l| !l.is_empty()).for_each(|l| self.view.line(Stream::Err, l));
@@ -313,7 +315,13 @@ impl Run<'_> {
     fn watch(&self, watch: &mut Watch, brood: &mut Brood) -> Attempt {
         loop {
             match self.events.recv_timeout(Duration::from_millis(50)) {
-                Ok(event) => self.take(watch, event),
+                Ok(event) => {
+                    self.take(watch, event);
+                    // What else has come, before anyone is found silent; not for ever, where processes talk much.
+                    for event in self.events.try_iter().take(10_000) {
+                        self.take(watch, event);
+                    }
+                }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Attempt::Interrupted,
             }
@@ -394,9 +402,11 @@ impl Run<'_> {
                 if !watch.muted && !watch.muster.nobody() {
                     self.view.line(Stream::Err, &text);
                 }
-                if watch.said.len() < 200 {
-                    watch.said.push(text);
+                // The starter's own words come last.
+                if watch.said.len() == 200 {
+                    watch.said.pop_front();
                 }
+                watch.said.push_back(text);
             }
         }
     }
@@ -410,7 +420,7 @@ struct Watch {
     /// Kills for memory on this machine before it.
     oom: u64,
     /// What came on standard error, for causes.
-    said: Vec<String>,
+    said: std::collections::VecDeque<String>,
     /// The error that a process printed last.
     last_words: std::collections::BTreeMap<usize, String>,
     /// Something failed: what is said from now on are echoes.

@@ -193,7 +193,10 @@ impl Muster {
             return Some(Failure { process: None, host: None, how: How::Refused, why: why.clone(), step: 0 });
         }
         if let Some(at) = self.trouble() {
-            return (over || now - at > GRACE || self.seats.iter().all(|s| s.end.is_some())).then(|| self.cause());
+            let cause = self.cause();
+            // Of a death the starter has more to tell, however many others have spoken.
+            let told = cause.how != How::Died && self.seats.iter().all(|s| s.end.is_some());
+            return (over || told || now - at > GRACE).then_some(cause);
         }
         self.silent(now).or_else(|| self.absent(now)).or_else(|| self.stuck())
     }

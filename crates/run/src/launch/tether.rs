@@ -230,7 +230,7 @@ impl Tether {
     }
 }
 
-/// The part of a tether that is used while steps are done. `step` and `is_stopped` neither allocate nor lock.
+/// The part of a tether that is used while steps are done. `progress` apart, it neither allocates nor locks.
 #[derive(Clone)]
 pub struct Line(Arc<Shared>);
 
@@ -238,6 +238,11 @@ impl Line {
     /// Steps done.
     pub fn step(&self, done: u64) {
         self.0.step.store(done, Relaxed);
+    }
+
+    /// What this process is at.
+    pub fn doing(&self, what: Doing) {
+        self.0.doing.store(what as u8, Relaxed);
     }
 
     /// What a person is shown, where `launch` has the terminal.
