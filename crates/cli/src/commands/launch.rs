@@ -86,7 +86,7 @@ fn parse_command(words: &[String]) -> Result<Option<Box<Train>>> {
             Err(Error::user("--summary and --explain do not train; leave launch away"))
         }
         Ok(Command::Train(flags)) => {
-            super::train::configuration(&flags)?;
+            super::train::configuration(&flags, true)?; // each process looks again, knowing how many they are
             Ok(Some(flags))
         }
         Ok(command) if command.runs_on_ranks() => Ok(None),

@@ -7,7 +7,8 @@ use paceline::{Config, Error, Place, Result, config};
 
 /// Runs the command.
 pub fn run(flags: &Train) -> Result<()> {
-    let config = configuration(flags)?;
+    let started = paceline::comm::world::started(|name| std::env::var(name).ok());
+    let config = configuration(flags, started.is_some_and(|s| s.processes > 1))?;
     if flags.summary || flags.explain {
         return describe(flags, &config);
     }
@@ -42,8 +43,8 @@ pub fn run(flags: &Train) -> Result<()> {
     Ok(())
 }
 
-/// The file, or what a resumed run had, then `--set`, then the flags.
-pub fn configuration(flags: &Train) -> Result<Config> {
+/// The file, or what a resumed run had, then `--set`, then the flags. `several` processes have a strategy of their own.
+pub fn configuration(flags: &Train, several: bool) -> Result<Config> {
     let mut config = match (&flags.resume, &flags.config) {
         (Some(_), Some(file)) => {
             return Err(Error::user(format!(
@@ -79,6 +80,9 @@ pub fn configuration(flags: &Train) -> Result<Config> {
         if let Some(value) = value {
             config.set_by(&format!("{flag} {value}"), key, value)?;
         }
+    }
+    if several && config.strategy.plan.is_none() && !config.is_given("strategy.name") {
+        config.set("strategy.name", "multi-worker-mirrored")?; // what several processes are for
     }
     config.check()?;
     Ok(config)

@@ -41,7 +41,8 @@ fn a_plan_runs_over_processes_and_gives_the_bits_of_threads() {
     s.ok(&format!("launch --np 2 -- train {settings} --run-dir p"));
     s.ok(&format!("train {settings} --run-dir t"));
     assert_eq!(s.newest("p"), s.newest("t"));
-    has(&s.fails(2, &format!("launch --np 3 -- train {settings}")), &["the plan has 2 ranks", "3 processes"]);
+    s.write("three.toml", "format = 1\nranks = 3\n");
+    has(&s.fails(2, "launch --np 2 -- train --threads 1 --plan three.toml"), &["the plan has 3 ranks", "2 processes"]);
 }
 
 #[test]

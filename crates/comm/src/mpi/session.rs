@@ -76,6 +76,9 @@ impl Session {
         let length = |b: &[u8]| u64::from_le_bytes(b.try_into().expect("eight bytes")) as usize;
         let lengths: Vec<usize> = lengths.chunks_exact(8).map(length).collect();
         let longest = lengths.iter().copied().max().unwrap_or(0);
+        if longest == 0 {
+            return Ok(vec![Vec::new(); self.processes]); // where nothing lies has an address that MPI may take for a sign
+        }
         let mut padded = mine.to_vec();
         padded.resize(longest, 0);
         let mut all = vec![0; longest * self.processes];
