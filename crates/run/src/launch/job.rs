@@ -256,6 +256,9 @@ impl Run<'_> {
         };
         let mut command = Command::new(self.starter.program(&start));
         command.args(self.starter.arguments(&start)).env(VARIABLE, variable);
+        if std::env::var_os("UCX_LOG_FILE").is_none() {
+            command.env("UCX_LOG_FILE", "stderr"); // warnings of MPICH's transport do not belong into results
+        }
         command.envs(job.environment.iter().filter_map(|v| v.split_once('=')));
         command
     }
@@ -393,6 +396,7 @@ impl Run<'_> {
                 watch.muster.broke(process, now)
             }
             Event::Heard(_) => {}
+            Event::Line(Stream::Out, text) if self.starter.says(&text) => watch.keep(text),
             Event::Line(Stream::Out, text) => self.view.line(Stream::Out, &text),
             Event::Line(Stream::Err, text) => {
                 if let Some((process, words)) = last_words(&text) {
@@ -402,11 +406,7 @@ impl Run<'_> {
                 if !watch.muted && !watch.muster.nobody() {
                     self.view.line(Stream::Err, &text);
                 }
-                // The starter's own words come last.
-                if watch.said.len() == 200 {
-                    watch.said.pop_front();
-                }
-                watch.said.push_back(text);
+                watch.keep(text);
             }
         }
     }
@@ -419,7 +419,7 @@ struct Watch {
     begin: Instant,
     /// Kills for memory on this machine before it.
     oom: u64,
-    /// What came on standard error, for causes.
+    /// What came on standard error, and what the starter said, for causes.
     said: std::collections::VecDeque<String>,
     /// The error that a process printed last.
     last_words: std::collections::BTreeMap<usize, String>,
@@ -431,6 +431,14 @@ struct Watch {
 impl Watch {
     fn now(&self) -> f64 {
         self.begin.elapsed().as_secs_f64()
+    }
+
+    /// The starter's own words come last.
+    fn keep(&mut self, text: String) {
+        if self.said.len() == 200 {
+            self.said.pop_front();
+        }
+        self.said.push_back(text);
     }
 
     fn host(&self, process: usize) -> String {

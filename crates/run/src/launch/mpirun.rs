@@ -101,6 +101,12 @@ impl Starter {
         words
     }
 
+    /// Whether a line of standard output is the starter's own: MPICH tells there how a process ended.
+    pub fn says(&self, line: &str) -> bool {
+        let its = ["=====", "=   ", "YOUR APPLICATION TERMINATED WITH"];
+        matches!(self, Self::Mpich(_)) && its.iter().any(|w| line.starts_with(w))
+    }
+
     /// For a sentence.
     pub fn name(&self) -> String {
         match self {
@@ -344,6 +350,15 @@ mod tests {
         assert_eq!(said("GNU bash"), None);
         assert_eq!(library_in("7f r-xp 0 0 /usr/lib/x86_64-linux-gnu/libmpich.so.12.2.1\n"), Library::Mpich);
         assert_eq!(library_in("7f r-xp 0 0 /usr/lib/x86_64-linux-gnu/libmpi.so.40.30.4\n"), Library::OpenMpi);
+    }
+
+    #[test]
+    fn what_mpich_says_is_told_from_what_processes_say() {
+        let mpich = Starter::Mpich("mpirun".into());
+        for line in ["=   PID 12 RUNNING AT a", "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)"] {
+            assert!(mpich.says(line) && !Starter::OpenMpi("mpirun".into(), 4).says(line));
+        }
+        assert!(!mpich.says("epoch 1/3"));
     }
 
     #[test]
