@@ -1,7 +1,10 @@
 //! Kernel choices as a value: what a run resolved once, saves, and reuses on resume.
 //!
-//! The default is a deterministic function of the processor kind, never of a clock: the same processor makes the same choices and so the
-//! same bits. Of all fields only `isa` and `blocks.dot_length` change bits (they change the order of a sum); the others change speed.
+//! The default is a function of the kind of processor alone. Algorithms of convolutions are then measured once, by a clock, and
+//! put into `convs`: what was measured differs from machine to machine and from day to day, so that a run saves the value and a
+//! resume takes it as it is. Given the value, bits repeat: `isa`, `blocks.dot_length` and `convs` change them (they change the
+//! order of a sum), the other fields change speed only. One thing is not in here: weight gradients of convolutions are summed by
+//! thread, so that their bits depend on the number of threads too.
 
 use crate::cpu::{Algorithm, ConvCase, Isa};
 use serde::{Deserialize, Serialize};
