@@ -97,6 +97,17 @@ pub fn parse(text: &str, path: &str) -> Result<ModelFile> {
         if !keys.contains_key("type") {
             return Err(fail(format!("layer {}: type is missing", i + 1)));
         }
+        // Each value by itself, so that an error names the layer and the key.
+        for (key, value) in keys {
+            let mut alone = toml::Table::new();
+            alone.insert("type".into(), toml::Value::String(String::new()));
+            alone.insert(key.clone(), value.clone());
+            if let Err(e) = toml::Value::Table(alone).try_into::<LayerSpec>() {
+                let name = keys.get("name").and_then(toml::Value::as_str);
+                let name = name.map(|name| format!(" ({name})")).unwrap_or_default();
+                return Err(fail(format!("layer {}{name}: {key}: {}", i + 1, e.message().trim().replace('\n', " "))));
+            }
+        }
     }
     toml::Value::Table(table).try_into().map_err(|e: toml::de::Error| fail(e.to_string().trim().replace('\n', " ")))
 }
@@ -119,6 +130,9 @@ mod tests {
         check(end, "`format = 1` is missing");
         check(&format!("format=2\n{end}"), "newer");
         check("format=1\n[[layer]]\ntype='dens'\nunits=3\n", "did you mean dense?");
+        check("format=1\n[[layer]]\nname='a'\ntype='dense'\nunits=true\n", "layer 1 (a): units: ");
+        check(&format!("format=1\n{end}[[layer]]\ntype='dropout'\nrate='half'\n"), "layer 3: rate: invalid type");
+        check("format=1\n[[layer]]\ntype='dense'\nname=3\n", "layer 1: name: invalid type");
         check("format=1\n[[layer]]\ntype='dense'\nunit=3\n", "did you mean units?");
         check("format=1\n[[layer]]\ntype='dense'\nunits=3\n", "not a loss");
         check("format=1\n[[layer]]\ntype='dense'\nunits=5\n[[layer]]\ntype='softmax-cross-entropy'\n", "shape [3]");

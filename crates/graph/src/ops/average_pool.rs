@@ -34,8 +34,7 @@ impl AveragePool {
 
 impl Operator for AveragePool {
     fn kind(&self) -> String {
-        let [h, w] = self.slide.window;
-        format!("average-pool {h}×{w}")
+        format!("average-pool {}", self.slide.words(self.slide.window))
     }
 
     fn output(&self, inputs: &[&[usize]]) -> Result<Vec<usize>> {

@@ -62,13 +62,8 @@ impl Conv {
 
 impl Operator for Conv {
     fn kind(&self) -> String {
-        let [h, w] = self.slide.window;
-        let stride = match self.slide.stride {
-            [1, 1] => String::new(),
-            [a, b] if a == b => format!(" /{a}"),
-            [a, b] => format!(" /{a}×{b}"),
-        };
-        format!("conv {h}×{w}{stride}")
+        let groups = if self.groups == 1 { String::new() } else { format!(" groups {}", self.groups) };
+        format!("conv {}{groups}", self.slide.words([1, 1]))
     }
 
     fn output(&self, inputs: &[&[usize]]) -> Result<Vec<usize>> {

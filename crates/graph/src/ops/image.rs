@@ -65,6 +65,22 @@ pub struct Slide {
 }
 
 impl Slide {
+    /// The window, and what is not as usual: steps (unless they are `usual`), zeros around, gaps between taps.
+    pub fn words(&self, usual: [usize; 2]) -> String {
+        let pair = |[a, b]: [usize; 2]| if a == b { a.to_string() } else { format!("{a}×{b}") };
+        let mut words = format!("{}×{}", self.window[0], self.window[1]);
+        if self.stride != usual {
+            words += &format!(" /{}", pair(self.stride));
+        }
+        if self.pad != [0, 0] {
+            words += &format!(" pad {}", pair(self.pad));
+        }
+        if self.dilation != [1, 1] {
+            words += &format!(" dilation {}", pair(self.dilation));
+        }
+        words
+    }
+
     /// From the first to behind the last tap.
     fn reach(&self, axis: usize) -> usize {
         self.dilation[axis] * (self.window[axis] - 1) + 1

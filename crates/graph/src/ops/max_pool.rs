@@ -68,8 +68,7 @@ pub(super) fn local_pool(slide: &Slide, needs: &Needs) -> PoolDims {
 
 impl Operator for MaxPool {
     fn kind(&self) -> String {
-        let [h, w] = self.slide.window;
-        format!("max-pool {h}×{w}")
+        format!("max-pool {}", self.slide.words(self.slide.window))
     }
 
     fn output(&self, inputs: &[&[usize]]) -> Result<Vec<usize>> {
