@@ -189,7 +189,7 @@ pub struct Train {
     /// Print the schedule of one step in words, and do not train
     #[arg(long)]
     pub explain: bool,
-    /// Print the summary as JSON at the end
+    /// Print the summary as JSON: of the run at its end, or with --summary that of the model
     #[arg(long)]
     pub json: bool,
     /// No progress and no closing table

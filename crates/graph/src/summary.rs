@@ -2,9 +2,10 @@
 
 use crate::Graph;
 use paceline_base::text::{bytes, si};
+use serde::Serialize;
 
 /// One layer's line.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LayerLine {
     /// Its name.
     pub name: String,

@@ -4,6 +4,7 @@ use crate::flags::Train;
 use crate::screen::{self, Screen, say};
 use paceline::launch::Tether;
 use paceline::{Config, Error, Place, Result, config};
+use std::path::Path;
 
 /// Runs the command.
 pub fn run(flags: &Train) -> Result<()> {
@@ -55,7 +56,9 @@ pub fn configuration(flags: &Train, several: bool) -> Result<Config> {
         (Some(dir), None) => paceline::saved(dir)?.0,
         (None, Some(path)) => {
             let text = paceline_run::read_text("read the configuration", path)?;
-            Config::from_toml(&text, &path.display().to_string())?
+            let mut config = Config::from_toml(&text, &path.display().to_string())?;
+            config.beside(path.parent().unwrap_or(Path::new("")));
+            config
         }
         (None, None) => Config::default(),
     };
@@ -93,7 +96,26 @@ fn describe(flags: &Train, config: &config::Config) -> Result<()> {
     if flags.summary && !flags.explain && !config.is_given("strategy.threads") {
         config.set("strategy.threads", "1")?; // no trial: shapes and memory do not depend on it
     }
+    if flags.explain && flags.json {
+        return Err(Error::user("--explain is for people to read; leave --json out, or give --summary --json"));
+    }
     let run = paceline::resolve(&config, None)?;
+    if flags.json {
+        let (ranks, batch) = (run.layout.plan.ranks, run.layout.batch.samples());
+        let value = serde_json::json!({
+            "model": run.graph.name,
+            "layers": paceline::graph::summary::lines(&run.graph),
+            "parameters": run.graph.parameter_count(),
+            "flops_per_sample": paceline::graph::summary::flops_per_sample(&run.graph),
+            "batch": batch,
+            "ranks": ranks,
+            "arena_bytes": run.schedule.arenas.iter().map(|a| a.len as u64 * 4).max().unwrap_or(0),
+            "needed_bytes": run.needs.total(),
+        });
+        let text = serde_json::to_string_pretty(&value).map_err(|e| Error::internal(e.to_string()))?;
+        screen::print(&text);
+        return Ok(());
+    }
     if flags.summary {
         let share = run.layout.batch.samples().div_ceil(run.layout.plan.ranks);
         let states = run.schedule.rule.states().len();

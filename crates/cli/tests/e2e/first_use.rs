@@ -70,6 +70,25 @@ fn the_summary_shows_layers_and_memory_and_trains_nothing() {
     assert!(!s.path("runs").exists());
     s.write("branches.toml", include_str!("../../../../examples/two-branches.toml"));
     has(&s.ok("train --summary --threads 1 --set model.file=branches.toml"), &["add", "parameters"]);
+    let summary = s.json(&format!("train {SMALL} --summary --json"));
+    assert_eq!(summary["parameters"], 163);
+    assert_eq!(summary["layers"][1]["name"], "hidden1");
+    assert!(summary["needed_bytes"].as_u64().unwrap() > summary["arena_bytes"].as_u64().unwrap());
+    has(&s.fails(2, &format!("train {SMALL} --explain --json")), &["leave --json out"]);
+}
+
+#[test]
+fn files_named_in_a_configuration_lie_beside_it() {
+    let s = Session::new();
+    s.write("there/branches.toml", include_str!("../../../../examples/two-branches.toml"));
+    s.write("there/config.toml", "format = 1\n[model]\nfile = \"branches.toml\"\n");
+    has(&s.ok("train there/config.toml --summary --threads 1"), &["add", "parameters"]);
+    // On the command line it is the user's own folder.
+    has(
+        &s.fails(2, "train there/config.toml --summary --set model.file=branches.toml"),
+        &["branches.toml", "no such file"],
+    );
+    has(&s.ok("train there/config.toml --summary --threads 1 --set model.file=there/branches.toml"), &["add"]);
 }
 
 #[test]

@@ -10,6 +10,7 @@ use super::{describe, find};
 use paceline_base::text::did_you_mean;
 use paceline_base::{Error, Result};
 use serde::{Deserialize, Serialize};
+use std::path::Path;
 use toml::de::{DeTable, ValueDeserializer};
 use toml::{Spanned, Table, Value};
 
@@ -25,6 +26,14 @@ impl Config {
         let config = Self::read(text, path)?;
         config.check().map_err(|e| e.context(path))?;
         Ok(config)
+    }
+
+    /// Takes the files that this configuration names (model.file, strategy.plan) as relative to the folder that it lies in, and
+    /// not to the one that the program was started in. Call it before [`Config::set`], whose paths are the user's own.
+    pub fn beside(&mut self, folder: &Path) {
+        for file in [&mut self.model.file, &mut self.strategy.plan].into_iter().flatten() {
+            *file = folder.join(&*file);
+        }
     }
 
     /// As [`Config::from_toml`], without checking that the keys fit together: flags may still change them.
