@@ -101,6 +101,16 @@ impl Scores {
     }
 }
 
+impl std::iter::Sum for Scores {
+    fn sum<I: Iterator<Item = Self>>(scores: I) -> Self {
+        scores.fold(Self::default(), |a, b| Self {
+            loss_sum: a.loss_sum + b.loss_sum,
+            correct: a.correct + b.correct,
+            count: a.count + b.count,
+        })
+    }
+}
+
 /// Where training stands: what a checkpoint keeps besides tensors, so that a resume is exact also in mid-epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Progress {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use paceline_base::text;
-use paceline_record::{Part, Status, Summary, TimeSplit};
+use paceline_record::{Exactness, Part, Status, Summary, TimeSplit};
 
 use crate::format;
 use crate::grid::{Column, plain, render};
@@ -51,6 +51,12 @@ pub fn closing_table(summary: &Summary, checkpoints: Option<&Path>, style: Style
     };
     lines.push(("training time", format!("{}{all}", text::duration(summary.seconds_train))));
     lines.push(("throughput", format!("{} examples/s", format::rate(summary.examples_per_s))));
+    if summary.exactness == Exactness::Statistical {
+        lines.push((
+            "exactness",
+            "statistical: not to rounding what one worker gives (reasons are in summary.json)".into(),
+        ));
+    }
     if summary.peak_rss_bytes > 0 {
         lines.push(("peak memory", text::bytes(summary.peak_rss_bytes)));
     }

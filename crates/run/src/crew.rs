@@ -3,7 +3,7 @@
 //! Every process opens the data and builds the model; process 0 decides what is left to decide (kernels, buckets, where the
 //! run is) and tells the others. From the first step on they meet only through `Comm`.
 
-use crate::config::{Auto, Config, StrategyName};
+use crate::config::{Auto, Config, PlacementName, StrategyName};
 use crate::launch::{Doing, Facts, Tether};
 use crate::resolve::Opened;
 use crate::trial::cores;
@@ -56,6 +56,11 @@ impl Workers {
         self.processes() * self.replicas
     }
 
+    /// The number of ranks in each process.
+    pub fn by_process(&self) -> Vec<usize> {
+        vec![self.replicas; self.processes()]
+    }
+
     /// The ranks that this process holds.
     pub fn local(&self) -> Range<usize> {
         self.process * self.replicas..(self.process + 1) * self.replicas
@@ -73,7 +78,7 @@ struct Own {
     cores: usize,
     isa: Isa,
     configuration: String,
-    data: String,
+    data: Option<String>,
     version: String,
 }
 
@@ -141,11 +146,13 @@ impl Crew {
     /// Tells `launch` what this process found, and waits for its leave; then connects the processes.
     pub(crate) fn meet(&mut self, config: &Config, place: &Path, opened: &Opened) -> Result<()> {
         let text = config.to_table().to_string();
-        let data = opened.data.fingerprint();
+        // Where each has its own, they need not be the same; what they must agree on is compared later.
+        let own = config.data.placement == PlacementName::Local;
+        let data = (!own).then(|| opened.data.fingerprint());
         if let Some(tether) = &self.tether {
             let bytes = opened.checkpoint_bytes(config);
             let mut facts = Facts::collect(&text).with_place(place, bytes);
-            facts.data = Some(data.clone());
+            facts.data = data.clone();
             tether.check_in(facts)?;
         }
         if self.world.is_none() {
@@ -163,11 +170,18 @@ impl Crew {
             data,
             version: env!("CARGO_PKG_VERSION").into(),
         })?;
-        let differs = |of: fn(&Own) -> &String| others.iter().position(|o| of(o) != of(&others[0]));
+        let differs = |same: fn(&Own, &Own) -> bool| others.iter().position(|o| !same(o, &others[0]));
         for (what, at) in [
-            ("runs another version of paceline; install the same program", differs(|o| &o.version)),
-            ("has another configuration; give the same file and flags to all", differs(|o| &o.configuration)),
-            ("sees other training samples; give it the same files", differs(|o| &o.data)),
+            ("runs another version of paceline; install the same program", differs(|a, b| a.version == b.version)),
+            (
+                "has another configuration; give the same file and flags to all",
+                differs(|a, b| a.configuration == b.configuration),
+            ),
+            (
+                "sees other training samples (give it the same files, or set data.placement = \"local\" if each is to train \
+                 on its own)",
+                differs(|a, b| a.data == b.data),
+            ),
         ] {
             if let Some(process) = at {
                 return Err(Error::user(format!(
@@ -198,8 +212,7 @@ impl Crew {
             None => strategy.replicas.chosen().unwrap_or(1),
         };
         let isa = Cpu::new(CpuOptions::default())?.tuning().isa;
-        let own =
-            Own { cores: cores(), isa, configuration: String::new(), data: String::new(), version: String::new() };
+        let own = Own { cores: cores(), isa, configuration: String::new(), data: None, version: String::new() };
         let all = self.exchange(&own)?;
         let threads = |(p, own): (usize, &Own)| {
             let there = hosts.iter().filter(|h| **h == hosts[p]).count();

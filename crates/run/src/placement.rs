@@ -8,11 +8,11 @@
 //!
 //! All of it is a function of the [`Holding`]s: with the same processes a resumed run goes on with the very same samples.
 
+use crate::crew::Crew;
 use crate::input::RunData;
 use paceline_base::portion::Portion;
 use paceline_base::region::{split_range, weighted_ranges};
 use paceline_base::{Error, Result};
-use paceline_comm::World;
 use paceline_data::{Order, Part, Visits, fingerprint_of};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -69,32 +69,6 @@ pub struct Local {
 }
 
 impl Local {
-    /// Tells all others what this process has, or why it has nothing. All must call it.
-    ///
-    /// # Errors
-    /// If one of them could not open its data, or what they have does not fit together: the same error for all.
-    pub fn exchange(world: &mut World, data: Result<RunData>) -> Result<RunData> {
-        let host = world.hosts()[world.process()].clone();
-        let mine = data.as_ref().map(|data| Holding::of(data, host)).map_err(|e| e.message().to_string());
-        let broken = |e: serde_json::Error| Error::internal(format!("what a process said of its data: {e}"));
-        let told = world.gather(&serde_json::to_vec(&mine).map_err(broken)?)?;
-        let mut holdings = Vec::new();
-        for (process, bytes) in told.iter().enumerate() {
-            let said: std::result::Result<Holding, String> = serde_json::from_slice(bytes).map_err(broken)?;
-            match said {
-                Ok(holding) => holdings.push(holding),
-                // The one who failed knows best what kind of error it is.
-                Err(_) if process == world.process() => {}
-                Err(why) => return Err(Error::user(format!("process {process} on {}: {why}", world.hosts()[process]))),
-            }
-        }
-        let mut data = data?;
-        let local = Self::agree(holdings, world.process())?;
-        data.notes.extend(local.doubts());
-        data.local = Some(local);
-        Ok(data)
-    }
-
     /// What follows if the processes have this.
     ///
     /// # Errors
@@ -154,6 +128,11 @@ impl Local {
     pub fn test(&self) -> Option<Pool> {
         let stocks: Option<Vec<&Stock>> = self.holdings.iter().map(|h| h.test.as_ref()).collect();
         stocks.filter(|stocks| stocks.iter().all(|stock| stock.samples > 0)).map(|stocks| self.pool(&stocks))
+    }
+
+    /// Whether the result depends on how files are spread.
+    pub fn is_statistical(&self) -> bool {
+        self.holdings.len() > 1
     }
 
     /// The weights of all ranks in the split of samples, with so many ranks in each process: each process's samples, divided
@@ -254,8 +233,18 @@ impl Local {
         })
     }
 
-    /// What may be a mistake.
-    fn doubts(&self) -> Option<String> {
+    /// What the user should know before training.
+    fn doubts(&self) -> Vec<String> {
+        let mut words: Vec<String> = self.twins().into_iter().collect();
+        let without = self.holdings.iter().find(|h| h.test.as_ref().is_none_or(|stock| stock.samples == 0));
+        if let (Some(h), true) = (without, self.holdings.iter().any(|h| h.test.is_some())) {
+            words.push(format!("nothing is tested: {} has no test samples", h.host));
+        }
+        words
+    }
+
+    /// Processes that have the same.
+    fn twins(&self) -> Option<String> {
         let twin = |(at, h): (usize, &Holding)| {
             let earlier = self.holdings[..at].iter().find(|e| e.training == h.training)?;
             Some(format!(
@@ -266,6 +255,19 @@ impl Local {
         };
         self.holdings.iter().enumerate().find_map(twin)
     }
+}
+
+/// Tells the other processes what this one has, and learns what they have. All must call it.
+///
+/// # Errors
+/// If it does not fit together: the same error on all.
+pub(crate) fn place(data: &mut RunData, crew: &mut Crew) -> Result<()> {
+    let world = crew.world()?;
+    let (process, host) = (world.process(), world.hosts()[world.process()].clone());
+    let local = Local::agree(crew.exchange(&Holding::of(data, host))?, process)?;
+    data.notes.extend(local.doubts());
+    data.local = Some(local);
+    Ok(())
 }
 
 impl Holding {

@@ -142,7 +142,7 @@ pub fn resolve_among(
     workers: Option<&Workers>,
 ) -> Result<Resolved> {
     let mut config = config.clone();
-    let Opened { data, graph } = opened;
+    let Opened { mut data, graph } = opened;
     let mut reasons = workers.map_or(Vec::new(), |w| w.reasons.clone());
     let isa = workers.filter(|_| tuning.is_none()).map(|w| w.isa);
     let cpu = Cpu::new(CpuOptions { tuning: tuning.clone(), isa, ..CpuOptions::default() })?;
@@ -155,7 +155,8 @@ pub fn resolve_among(
             data.samples()
         )));
     }
-    reasons.extend(data.describe(&config, layout.batch.samples()));
+    let processes = workers.map_or(1, Workers::processes);
+    reasons.extend(data.describe(&config, layout.batch.samples().div_ceil(processes)));
     let tuning = cpu.tuning();
     let rule = config.optimizer.rule();
     let lowered = |batches: &Batches| lower(&graph, &layout.plan, batches, rule, fusions);
@@ -165,6 +166,12 @@ pub fn resolve_among(
         Ok(largest(&lowered(&Batches { train: Vec::new(), evaluate: batches(layout.batch, n, &data).evaluate })?))
     })?;
     let schedule = Arc::new(lowered(&batches(layout.batch, evaluated, &data))?);
+    if let (Some(local), Some(shares), Some(workers)) = (&data.local, &layout.plan.shares, workers) {
+        let ranks = workers.by_process();
+        reasons.push(local.words(&ranks, shares, layout.batch.samples()));
+        let words = local.validation_words(&ranks, shares, evaluated);
+        data.notes.extend(words);
+    }
     let needs = Needs::of(&schedule, &layout, &config, &data, Some(&tuning))?;
     let here = workers.map_or(layout.plan.ranks, Workers::on_this_host);
     needs.of_ranks(here, layout.plan.ranks).check(machine::free_memory_bytes(), &layout)?;
@@ -293,6 +300,9 @@ fn among(config: &Config, data: &RunData, workers: &Workers, reasons: &mut Vec<S
             "there are {ranks} ranks, but train.batch is {batch}: some would have nothing to do; give a batch of at least \
              {ranks} (such as train.batch = \"32*workers\"), or start fewer processes"
         )));
+    }
+    if let Some(local) = &data.local {
+        plan.shares = Some(local.shares(&workers.by_process(), batch.samples())?);
     }
     reasons.push(format!("{} thread(s) for each rank; {update:?} updates", workers.threads).to_lowercase());
     Ok(Layout { plan, threads: workers.threads, core: None, batch })

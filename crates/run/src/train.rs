@@ -1,18 +1,19 @@
 //! One run, from configuration to summary: resolve, make or reopen the run directory, train on all ranks, test.
 
-use crate::config::Config;
+use crate::config::{Config, PlacementName};
 use crate::crew::{Crew, Workers};
 use crate::input::{self, Feeds};
 use crate::kernels;
 use crate::launch::{Doing, Tether};
-use crate::placement::Pool;
+use crate::placement::{self, Local, Pool};
 use crate::resolve::{Opened, Resolved, plan_ranks, resolve_among};
 use crate::trial::make_device;
 use crate::watch::{RankObserver, Shared, Silent, Started, Watcher};
 use paceline_base::{Error, Result};
 use paceline_comm::{Comm, single};
 use paceline_engine::checkpoint::{self, Checkpoint, Identity, Saver, initialize, restore};
-use paceline_engine::{CheckpointEvery, Ended, Job, Outcome, Progress, Rank, Scores, evaluate, train as train_rank};
+use paceline_engine::train as train_rank;
+use paceline_engine::{CheckpointEvery, Ended, Job, Outcome, Progress, Rank, Scores, TrainOptions, evaluate};
 use paceline_kernels::{Cpu, CpuOptions, Device, Tuning};
 use paceline_plan::{Batches, Compression, Plan, lower};
 use paceline_record::{EpochRecord, Exactness, RunDir, StepWriter, Summary, TimeSplit, machine, read_run};
@@ -128,7 +129,7 @@ fn together(
         _ => None,
     };
     let config = &crew.fit(config)?;
-    let opened = Opened::new(config)?;
+    let mut opened = Opened::new(config)?;
     let folder = match place {
         Place::Resume(dir) => dir.clone(),
         Place::New(dir) => {
@@ -137,6 +138,9 @@ fn together(
         Place::Auto => config.run.dir.clone(),
     };
     crew.meet(config, &folder, &opened)?;
+    if config.data.placement == PlacementName::Local && crew.world()?.processes() > 1 {
+        placement::place(&mut opened.data, crew)?;
+    }
     let mut workers = crew.workers(config, plan_ranks(config)?)?;
     if let Some(workers) = &mut workers {
         crew.choose_bucket(config, opened.graph.parameter_count(), workers)?;
@@ -222,6 +226,9 @@ fn follow(
     let outcome = first_cause(&ends);
     if outcome.is_ok() {
         crew.exchange(&ends.iter().map(|e| e.times).collect::<Vec<_>>())?;
+        if run.tests_apart() {
+            run.test_together(crew, None)?;
+        }
     }
     writer.finish()?;
     outcome.map(|_| None)
@@ -304,16 +311,19 @@ fn first_summary(
         arena_bytes: r.schedule.arenas.iter().map(|a| a.len as u64 * 4).max().unwrap_or(0),
         epochs,
         reasons: r.reasons.clone(),
-        exactness: if r.config.strategy.compression() == Compression::None {
-            Exactness::Exact
-        } else {
-            Exactness::Statistical
-        },
+        exactness: exactness(r),
         seed: r.config.train.seed,
         started,
         machine: machine::describe(),
         ..Summary::default()
     })
+}
+
+/// Whether the run gives what one worker gives.
+fn exactness(r: &Resolved) -> Exactness {
+    let spread = r.data.local.as_ref().is_some_and(Local::is_statistical);
+    let lossy = r.config.strategy.compression() != Compression::None;
+    if spread || lossy { Exactness::Statistical } else { Exactness::Exact }
 }
 
 fn now() -> u64 {
@@ -435,10 +445,17 @@ impl OneRun<'_> {
         {
             s.reasons.push(format!("{} checkpoints were overtaken by newer ones before they were written", w.replaced));
         }
-        if let Ok(outcome) = &outcome {
+        let best = outcome.as_ref().ok().and_then(|o| o.progress.best).map(|b| b.step);
+        // All processes take part, also if this one could not write what is to be tested.
+        let apart = match ends.iter().all(|e| e.outcome.is_ok()) && self.tests_apart() {
+            true => self.test_together(crew, best)?,
+            false => None,
+        };
+        if outcome.is_ok() {
             let test = match ends[0].test {
                 Some(scores) => Some(scores),
-                None => self.test_best(outcome.progress.best.map(|b| b.step))?,
+                None if self.tests_apart() => apart,
+                None => self.test_best(best)?,
             };
             s.test_accuracy = test.map(|t| t.accuracy());
             s.test_loss = test.map(|t| t.loss());
@@ -556,10 +573,26 @@ impl OneRun<'_> {
         Ok((outcome, test))
     }
 
-    /// Scores of the best checkpoint on the test part.
+    /// Whether each process tests the best checkpoint on samples of its own.
+    fn tests_apart(&self) -> bool {
+        let r = self.resolved;
+        r.options.checkpoint != CheckpointEvery::Never
+            && !r.data.validates_on_test
+            && r.data.test_pool().is_some_and(|pool| pool.own)
+    }
+
+    /// Scores of the best checkpoint, which process 0 knows, on the test samples of all processes.
+    fn test_together(&self, crew: &mut Crew, best: Option<u64>) -> Result<Option<Scores>> {
+        let best = crew.tell(&best)?;
+        let scores = crew.exchange(&self.test_best(best)?)?;
+        Ok(scores.into_iter().collect::<Option<Vec<Scores>>>().map(|all| all.into_iter().sum()))
+    }
+
+    /// Scores of the best checkpoint on the test part that this process has.
     fn test_best(&self, best: Option<u64>) -> Result<Option<Scores>> {
         let r = self.resolved;
-        let (Some(test), Some(step), false) = (&r.data.set.test, best, r.data.validates_on_test) else {
+        let tested = r.data.test_pool().is_some() && !r.data.validates_on_test;
+        let (Some(test), Some(step), true) = (&r.data.set.test, best, tested) else {
             return Ok(None);
         };
         let path = self.dir.checkpoints().join(format!("step-{step}"));

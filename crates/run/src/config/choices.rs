@@ -139,6 +139,16 @@ choice! {
 }
 
 choice! {
+    /// Which samples the processes of a job have.
+    PlacementName {
+        /// All of them the same.
+        Shared = "shared",
+        /// Each its own.
+        Local = "local",
+    }
+}
+
+choice! {
     /// How an image is brought to a size.
     FitName {
         /// Scale to cover, cut off what hangs over.

@@ -1,6 +1,6 @@
 //! Keys that fit alone but not together. Only keys that the user wrote can contradict: a default gives way.
 
-use super::choices::{CacheName, CompressName, OptimizerName, Preset, ScheduleName, StrategyName};
+use super::choices::{CacheName, CompressName, OptimizerName, PlacementName, Preset, ScheduleName, StrategyName};
 use super::schema::Config;
 use super::setting::Named;
 use paceline_base::{Error, Result};
@@ -26,6 +26,13 @@ impl Config {
             );
         }
         self.only_for("data.cache_limit", "data.cache", self.data.cache, &[CacheName::Memory], "")?;
+        if let (PlacementName::Local, Some(plan)) = (self.data.placement, &self.strategy.plan) {
+            return contradiction(&format!(
+                "data.placement = \"local\" and strategy.plan = {:?} are both given, but under a plan a process may need \
+                 samples that it does not have; remove one of them",
+                plan.display()
+            ));
+        }
         if self.augment.crop < 1.0 && self.augment.pad > 0 {
             return contradiction(
                 "augment.crop and augment.pad are both given, and both move the image; remove one of them",

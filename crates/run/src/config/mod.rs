@@ -38,7 +38,7 @@ mod tests;
 
 pub use batch::Batch;
 pub use cadence::{Cadence, CpuCore, Size};
-pub use choices::{CacheName, CompressName, FitName, OptimizerName, Preset, ScheduleName, StrategyName};
+pub use choices::{CacheName, CompressName, FitName, OptimizerName, PlacementName, Preset, ScheduleName, StrategyName};
 pub use declare::{Key, Section};
 pub use explain::{explain, keys};
 pub use file::FORMAT;

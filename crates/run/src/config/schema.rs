@@ -4,7 +4,9 @@
 
 use super::batch::Batch;
 use super::cadence::{Cadence, CpuCore, Size};
-use super::choices::{CacheName, CompressName, FitName, OptimizerName, Preset, ScheduleName, StrategyName};
+use super::choices::{
+    CacheName, CompressName, FitName, OptimizerName, PlacementName, Preset, ScheduleName, StrategyName,
+};
 use super::declare::{Key, Section, schema};
 use super::setting::{Auto, Limit, Setting};
 use paceline_base::op::Activation;
@@ -25,6 +27,10 @@ schema! {
         /// classes, "own" for the set's own validation part, "test" for its test part. "auto" is own where there is
         /// such a part, else 0.1.
         validation: Split = Split::Auto, Limit::Between(0.0, 1.0);
+        /// Which samples the processes of a job have: shared (all of them the same) or local (each opens data.name on its
+        /// own host and trains on what is there, in proportion to how much that is). With local, results depend on how files
+        /// are spread. The same with one process.
+        placement: PlacementName = PlacementName::Shared, Limit::None;
         /// Whether every epoch has its own order of samples. The order depends on train.seed and the epoch, never on
         /// the number of workers.
         shuffle: bool = true, Limit::None;
@@ -75,7 +81,8 @@ schema! {
         /// one: lenet (28×28), resnet-small (32×32), flowers-cnn and flowers-net (192×192), alexnet and resnet18 (224×224).
         /// All but lenet want three channels; most take other sizes too.
         preset: Preset = Preset::Mlp, Limit::None;
-        /// A model file with layers of your own, instead of model.preset.
+        /// A model file with layers of your own, instead of model.preset. In a configuration file the path is relative to that
+        /// file, on the command line to the working directory.
         file: Option<PathBuf> = None, Limit::None;
         /// Units of each hidden layer of the mlp.
         hidden: Vec<usize> = vec![128], Limit::AtLeast(1.0);
@@ -154,7 +161,8 @@ schema! {
         threads: Auto<usize> = Auto::Auto, Limit::AtLeast(1.0);
         /// The core to run on (one-device).
         device: CpuCore = CpuCore(0), Limit::None;
-        /// A plan file that says how each operator is split and where its parts run, instead of strategy.name.
+        /// A plan file that says how each operator is split and where its parts run, instead of strategy.name. In a configuration
+        /// file the path is relative to that file.
         plan: Option<PathBuf> = None, Limit::None;
         /// Who updates parameters: every replica all of them (replicated), or each a share that it hands out
         /// (sharded). The same with one replica.

@@ -178,6 +178,7 @@ fn contradictions_are_refused() {
     check("", &["strategy.name=one-device", "strategy.threads=2"], "runs on one core");
     check("", &["strategy.plan=p.toml", "strategy.name=mirrored"], "says how the work is spread; remove strategy.name");
     check("", &["strategy.plan=p.toml", "strategy.threads=2"], "fits");
+    check("", &["strategy.plan=p.toml", "data.placement=local"], "samples that it does not have; remove one of them");
     let file = "format = 1\n[schedule]\nfloor = 0.5";
     let error = Config::from_toml(file, "c.toml").unwrap_err();
     assert!(error.message().starts_with("c.toml: schedule.floor is given"), "{error}");
@@ -249,6 +250,8 @@ fn values_for(key: &Key) -> Vec<&'static str> {
         "stretch",
         "memory",
         "disk",
+        "shared",
+        "local",
         "96",
         "128x96",
         "",
