@@ -23,6 +23,19 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::
     from.deserialize_any(Number).map(|value| value.unwrap_or(f64::NAN))
 }
 
+/// For figures that may not be known: NaN is `null`.
+pub(crate) mod known {
+    use serde::{Deserializer, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(value: &f64, to: S) -> Result<S::Ok, S::Error> {
+        if value.is_nan() { to.serialize_none() } else { super::serialize(value, to) }
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+        super::deserialize(from)
+    }
+}
+
 /// The same for optional fields; here `null` is `None`.
 pub(crate) mod option {
     use super::Number;

@@ -172,8 +172,8 @@ pub struct Summary {
     /// Seconds of training alone.
     #[serde(with = "number")]
     pub seconds_train: f64,
-    /// Training samples per second of training.
-    #[serde(with = "number")]
+    /// Training samples per second of training; NaN, in the file `null`, if nothing was trained.
+    #[serde(with = "number::known")]
     pub examples_per_s: f64,
     /// Number of trainable parameters.
     pub parameters: u64,

@@ -114,6 +114,8 @@ struct Begun {
     attempt: u32,
     /// The checkpoint to go on from.
     from: Option<PathBuf>,
+    /// Nothing is left to do.
+    finished: bool,
 }
 
 fn together(
@@ -178,6 +180,10 @@ fn together(
     };
     let progress = start.as_ref().map_or(Progress::default(), |c| c.manifest.progress);
     let resumed = matches!(place, Place::Resume(_));
+    if let Some(finished) = finished_before(&dir, &resolved.options, progress, resumed)? {
+        crew.tell(&Begun { dir: dir.path().into(), attempt: 0, from: None, finished: true })?;
+        return Ok(Some(finished));
+    }
     keep_copies(&resolved.config, &dir)?;
     dir.write_run_toml(&RunToml {
         version: env!("CARGO_PKG_VERSION").into(),
@@ -194,7 +200,7 @@ fn together(
     }
     let path = std::path::absolute(dir.path()).map_err(|e| Error::io("find", dir.path(), &e))?;
     let from = start.as_ref().map(|c| path.join(c.path.strip_prefix(dir.path()).unwrap_or(&c.path)));
-    crew.tell(&Begun { dir: path, attempt: writer.attempt(), from })?;
+    crew.tell(&Begun { dir: path, attempt: writer.attempt(), from, finished: false })?;
     let summary = first_summary(&resolved, &dir, &writer, resumed, progress)?;
     let start = start.as_ref();
     let run = OneRun { resolved: &resolved, dir: &dir, identity, start, progress, local, watcher, stop, begin };
@@ -209,8 +215,11 @@ fn follow(
     identity: Identity,
     begin: Instant,
 ) -> Result<Option<Finished>> {
-    let nothing = Begun { dir: PathBuf::new(), attempt: 0, from: None };
+    let nothing = Begun { dir: PathBuf::new(), attempt: 0, from: None, finished: false };
     let begun: Begun = crew.tell(&nothing)?;
+    if begun.finished {
+        return Ok(None);
+    }
     let dir = RunDir::open(&begun.dir)?;
     let start = begun.from.as_deref().map(checkpoint::load).transpose()?;
     let progress = start.as_ref().map_or(Progress::default(), |c| c.manifest.progress);
@@ -232,6 +241,22 @@ fn follow(
     }
     writer.finish()?;
     outcome.map(|_| None)
+}
+
+/// A run that has nothing left to do, as it was: its records stay what they are.
+fn finished_before(
+    dir: &RunDir,
+    options: &TrainOptions,
+    progress: Progress,
+    resumed: bool,
+) -> Result<Option<Finished>> {
+    let all = progress.epoch >= options.epochs || (options.max_steps > 0 && progress.step >= options.max_steps);
+    let earlier = if resumed && all { read_run(dir.path())?.summary } else { None };
+    Ok(earlier.filter(|summary| summary.status == paceline_record::Status::Done).map(|mut summary| {
+        let more = "give more train.epochs or train.max_steps to go on";
+        summary.warnings.push(format!("this run was finished before, and nothing is left to do; {more}"));
+        Finished { dir: dir.path().into(), summary, checkpoints: Some(dir.checkpoints()) }
+    }))
 }
 
 /// The newest whole checkpoint that belongs to this run; none if the run was killed before its first.
@@ -476,10 +501,11 @@ impl OneRun<'_> {
             (s.test_accuracy, s.test_loss) = (s.best_val_accuracy, s.best_val_loss);
         }
         s.seconds_total = before + self.begin.elapsed().as_secs_f64();
-        // An empty sum of floats is -0.0, which a table would show.
-        if !s.epochs.is_empty() {
-            let examples: f64 = s.epochs.iter().map(|e| e.examples_per_s * e.seconds).sum();
-            s.examples_per_s = examples / s.seconds_train.max(1e-12);
+        let unfinished = outcome.as_ref().map_or(Progress::default(), |o| o.progress);
+        s.seconds_train += unfinished.seconds;
+        let examples = s.epochs.iter().fold(unfinished.scores.count, |sum, e| sum + e.examples_per_s * e.seconds);
+        if s.seconds_train > 0.0 {
+            s.examples_per_s = examples / s.seconds_train;
         }
         s.warnings.extend(r.data.cache_outcomes());
         s.peak_rss_bytes = machine::peak_rss_bytes();

@@ -105,3 +105,24 @@ fn a_finished_run_has_nothing_left_and_more_epochs_continue_it() {
     s.train("whole", "--set train.epochs=2");
     assert_eq!(s.newest("r"), s.newest("whole"));
 }
+
+#[test]
+fn a_finished_run_stays_as_it_was() {
+    let s = Session::new();
+    s.ok(&format!("train {SMALL} --threads 1 --set train.epochs=2 --run-dir done"));
+    let before = ["summary.json", "run.toml", "steps.jsonl"].map(|file| s.read(&format!("done/{file}")));
+    has(&s.ok("train --resume done"), &["nothing is left to do", "done: done", "where the time went"]);
+    assert_eq!(["summary.json", "run.toml", "steps.jsonl"].map(|file| s.read(&format!("done/{file}"))), before);
+    has(&s.ok("train --resume done --set train.epochs=3"), &["going on from"]);
+    assert_eq!(s.summary("done")["epochs"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn a_run_that_ends_in_its_first_epoch_says_how_fast_it_was() {
+    let s = Session::new();
+    s.ok(&format!("train {SMALL} --threads 1 --set train.max_steps=5 --run-dir short"));
+    let summary = s.summary("short");
+    for key in ["seconds_train", "examples_per_s"] {
+        assert!(summary[key].as_f64().is_some_and(|value| value > 0.0), "{key} is {}", summary[key]);
+    }
+}
