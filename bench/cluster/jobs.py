@@ -7,6 +7,7 @@ import subprocess
 
 import paceline
 from common.program import REPOSITORY, RELEASE, Failed
+from common.training import together
 
 LAB = REPOSITORY / "lab"
 NAME = "bench"
@@ -64,19 +65,6 @@ def launched(binary, processes=None, lab=None):
     if lab:
         return [*lab.over(processes), binary, "launch", "--"]
     return [binary, "launch", "--np", processes, "--"]
-
-
-def together(runs):
-    """Results of runs that were started at the same time; all are waited for, also when one failed."""
-    results, failure = [], None
-    for one in runs:
-        try:
-            results.append(one.finish())
-        except Failed as error:
-            failure = error
-    if failure:
-        raise failure
-    return results
 
 
 def independent(launchers, row, steps, how=lambda core: {"strategy": "single", "threads": 1}):

@@ -5,12 +5,9 @@ of a step is everything a rank does in it: bringing the samples in, computing, w
 """
 
 import json
-import os
-import shutil
-import subprocess
-import tempfile
 from pathlib import Path
 
+from common import training
 from common.program import Failed
 
 #: Steps that are not counted: pages and caches are cold.
@@ -34,13 +31,7 @@ def arguments(row, how, steps, run_dir, held=HELD):
         "checkpoint.every": "never",
         "record.every": 1,
     }
-    line = ["train"]
-    for key, value in settings.items():
-        line += ["--set", f"{key}={value}"]
-    for flag in ("strategy", "device", "replicas", "threads"):
-        if flag in how:
-            line += [f"--{flag}", str(how[flag])]
-    return line + ["--run-dir", str(run_dir)]
+    return training.line(settings, how, run_dir)
 
 
 def read_records(run_dir, steps):
@@ -71,33 +62,17 @@ def read_records(run_dir, steps):
     }
 
 
-class Run:
+class Run(training.Process):
     """One training process; start several to have them run at the same time."""
 
     def __init__(self, launcher, row, how, steps, held=HELD):
         """`launcher` is the binary, or the words of a command line that come before `train`."""
         self.steps = steps + WARM
-        self.run_dir = Path(tempfile.mkdtemp(prefix="paceline-bench-"))
-        words = launcher if isinstance(launcher, (list, tuple)) else [launcher]
-        line = [*map(str, words), *arguments(row, how, self.steps, self.run_dir / "run", held)]
-        self.log = open(self.run_dir / "log", "w+")
-        self.process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
+        super().__init__(launcher, lambda run_dir: arguments(row, how, self.steps, run_dir, held))
 
     def finish(self):
         """Waits, and returns what `read_records` does."""
-        try:
-            _, status, usage = os.wait4(self.process.pid, 0)
-            self.process.returncode = os.waitstatus_to_exitcode(status)
-            if self.process.returncode != 0:
-                self.log.seek(0)
-                said = [line.strip() for line in self.log if line.strip()]
-                raise Failed(f"exit code {self.process.returncode}: {said[-1][:300] if said else 'no message'}")
-            answer = read_records(self.run_dir / "run", self.steps)
-            answer["peak_rss"] = answer["peak_rss"] or usage.ru_maxrss * 1024
-            return answer
-        finally:
-            self.log.close()
-            shutil.rmtree(self.run_dir, ignore_errors=True)
+        return self.wait(lambda run_dir: read_records(run_dir, self.steps))
 
 
 class Paced:

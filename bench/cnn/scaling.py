@@ -4,7 +4,7 @@ Two processes that train alone, each bound to its own core, are the most that tw
 machine: shared caches, memory and clocks are already paid for. What is missing to 100 % is the price of exchanging gradients.
 """
 
-from common.program import Failed
+from common.training import together
 from paceline import Run
 from rows import flowers
 
@@ -15,14 +15,7 @@ SUBJECTS = ["two independent, batch 32 each", "mirrored 2x1, global batch 64", "
 def independent(binary, steps):
     """Summed examples per second of two runs at once, and how unequal they were."""
     runs = [Run(binary, flowers(32), {"strategy": "one-device", "device": f"cpu:{core}"}, steps) for core in (0, 1)]
-    results, failure = [], None
-    for run in runs:  # both are waited for, also when the first one failed
-        try:
-            results.append(run.finish())
-        except Failed as error:
-            failure = error
-    if failure:
-        raise failure
+    results = together(runs)
     one, other = (result["seconds"] for result in results)
     return 1 / one + 1 / other, abs(one - other) / max(one, other)
 

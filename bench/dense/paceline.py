@@ -5,12 +5,9 @@ Recording is on, as it is for users: the run directory is written like any other
 """
 
 import json
-import os
-import shutil
-import subprocess
-import tempfile
 from pathlib import Path
 
+from common import training
 from common.program import Failed
 
 
@@ -25,13 +22,7 @@ def arguments(row, how, epochs, run_dir, batch=None):
         "train.batch": batch or row.batch,
         "train.epochs": epochs,
     }
-    line = ["train"]
-    for key, value in settings.items():
-        line += ["--set", f"{key}={value}"]
-    for flag in ("strategy", "device", "replicas", "threads"):
-        if flag in how:
-            line += [f"--{flag}", str(how[flag])]
-    return line + ["--run-dir", str(run_dir)]
+    return training.line(settings, how, run_dir)
 
 
 def read_summary(run_dir):
@@ -45,32 +36,22 @@ def read_summary(run_dir):
     return seconds, summary.get("peak_rss_bytes"), summary.get("test_accuracy")
 
 
-class Run:
+class Run(training.Process):
     """One training process; start several to have them run at the same time."""
 
     def __init__(self, binary, row, how, epochs, batch=None):
         self.epochs = epochs
-        self.run_dir = Path(tempfile.mkdtemp(prefix="paceline-bench-"))
-        line = [str(binary), *arguments(row, how, epochs, self.run_dir / "run", batch)]
-        self.log = open(self.run_dir / "log", "w+")
-        self.process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
+        super().__init__(binary, lambda run_dir: arguments(row, how, epochs, run_dir, batch))
 
     def finish(self):
         """Waits, and returns the epochs after the first, peak RSS and accuracy."""
-        try:
-            _, status, usage = os.wait4(self.process.pid, 0)
-            self.process.returncode = os.waitstatus_to_exitcode(status)
-            if self.process.returncode != 0:
-                self.log.seek(0)
-                said = [line.strip() for line in self.log if line.strip()]
-                raise Failed(f"exit code {self.process.returncode}: {said[-1][:200] if said else 'no message'}")
-            seconds, peak, accuracy = read_summary(self.run_dir / "run")
-            if len(seconds) != self.epochs:
-                raise Failed(f"summary.json has {len(seconds)} epochs, {self.epochs} were asked for")
-            return {"seconds": seconds[1:], "peak_rss": peak or usage.ru_maxrss * 1024, "accuracy": accuracy}
-        finally:
-            self.log.close()
-            shutil.rmtree(self.run_dir, ignore_errors=True)
+        return self.wait(self.read)
+
+    def read(self, run_dir):
+        seconds, peak, accuracy = read_summary(run_dir)
+        if len(seconds) != self.epochs:
+            raise Failed(f"summary.json has {len(seconds)} epochs, {self.epochs} were asked for")
+        return {"seconds": seconds[1:], "peak_rss": peak, "accuracy": accuracy}
 
 
 def measure(binary, row, how, epochs):

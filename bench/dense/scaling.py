@@ -6,7 +6,7 @@ paid for. Mirrored training adds the exchange of gradients. Efficiency is its ex
 second over the sum of the two, taken within a round, and the median over the rounds.
 """
 
-from common.program import Failed
+from common.training import together
 from paceline import Run
 from rows import EXAMPLES, ROWS
 
@@ -25,14 +25,7 @@ def independent(binary, epochs):
     runs = [
         Run(binary, ROW, {"strategy": "one-device", "device": f"cpu:{core}"}, epochs + 1) for core in (0, 1)
     ]
-    results, failure = [], None
-    for run in runs:  # both are waited for, also when the first one failed
-        try:
-            results.append(run.finish())
-        except Failed as error:
-            failure = error
-    if failure:
-        raise failure
+    results = together(runs)
     one, other = (sum(result["seconds"]) for result in results)
     return sum(map(rate, results)), abs(one - other) / max(one, other)
 
