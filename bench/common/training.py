@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 from .program import Failed
+from .workers import die_with_parent
 
 FLAGS = ("strategy", "device", "replicas", "threads")
 
@@ -31,7 +32,11 @@ class Process:
         words = launcher if isinstance(launcher, (list, tuple)) else [launcher]
         self.log = open(self.folder / "log", "w+")
         self.process = subprocess.Popen(
-            [*map(str, words), *arguments(self.folder / "run")], stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log
+            [*map(str, words), *arguments(self.folder / "run")],
+            stdin=subprocess.DEVNULL,
+            stdout=self.log,
+            stderr=self.log,
+            preexec_fn=die_with_parent,
         )
 
     def wait(self, read):
