@@ -1,8 +1,9 @@
 //! The communication thread: takes orders, moves pieces, notices who is missing, and rests when there is nothing to do.
 //!
 //! It does not spin beside ranks that compute: with as many ranks as cores every turn of it is taken from a kernel. While a
-//! rank computes it looks, then naps for a few ten to a few hundred microseconds; while all ranks wait it has their core and
-//! looks without pause for a while. MPI moves data only inside its calls, so that it cannot sleep until something comes.
+//! rank computes it looks, then naps for a few ten to a few hundred microseconds. A rank that waits does the courier's work
+//! itself ([`help`]), without a change of threads; while all ranks wait, the courier's own thread sleeps.
+//! MPI moves data only inside its calls, so that nobody can sleep until something comes.
 
 use super::desk::{Desk, Done, Kind, Order, ROOM};
 use super::ffi::Communicator;
@@ -10,17 +11,14 @@ use super::meeting::{Meeting, Way};
 use super::notice::{Board, Notice};
 use super::parcel::Parcel;
 use paceline_base::{Error, Result};
-use std::sync::Arc;
+use std::mem::take;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 /// Collectives that move at the same time. One whose number is lower than all of them moves anyway, so that the lowest one
 /// of all never waits for room: nothing can deadlock.
 const ACTIVE: usize = 4;
-
-/// How long to look without pause when all ranks wait, and how long then to give way before napping.
-const SPINNING: Duration = Duration::from_micros(50);
-const YIELDING: Duration = Duration::from_millis(2);
 
 /// Shortest and longest nap beside ranks that compute, in microseconds.
 const NAPS: (u64, u64) = (20, 320);
@@ -112,19 +110,38 @@ impl Courier {
         }
     }
 
-    /// Works until all ranks of the process have left, or one of any process failed.
-    pub fn work(mut self) {
-        loop {
-            if self.desk.has_failed() {
-                return self.give_up();
+    /// One look at everything, with what follows from it: how long there has been no news.
+    fn look(&mut self) -> Duration {
+        match self.turn() {
+            Ok(true) => {
+                (self.idle, self.stalled, self.nap) = (None, None, NAPS.0);
+                return Duration::ZERO;
             }
-            match self.turn() {
-                Ok(true) => (self.idle, self.stalled, self.nap) = (None, None, NAPS.0),
-                Ok(false) if self.is_over() => return self.take_leave(),
-                Ok(false) => self.rest(),
-                Err(e) => self.desk.fail(format!("process {} on {}: {}", self.desk.process, self.host(), e.message())),
-            }
+            Ok(false) => {}
+            Err(e) => self.desk.fail(format!("process {} on {}: {}", self.desk.process, self.host(), e.message())),
         }
+        let idle = self.idle.get_or_insert_with(Instant::now).elapsed();
+        if self.desk.some_wait() {
+            let stalled = self.stalled.get_or_insert_with(Instant::now).elapsed();
+            if let Err(e) = self.inquire(stalled) {
+                self.desk.fail(e.message().into());
+            }
+        } else {
+            self.stalled = None;
+        }
+        idle
+    }
+
+    /// How long its own thread may sleep after a look without news; not at all if it is zero.
+    fn pause(&mut self) -> Duration {
+        if !self.has_work() {
+            return Duration::from_millis(20);
+        }
+        if self.desk.all_wait() && !self.desk.all_left() {
+            return Duration::from_millis(5); // they do it themselves
+        }
+        self.nap = (2 * self.nap).min(NAPS.1);
+        Duration::from_micros(self.nap / 2)
     }
 
     fn host(&self) -> &str {
@@ -278,44 +295,6 @@ impl Courier {
         Ok(())
     }
 
-    /// Nothing to do at the moment.
-    fn rest(&mut self) {
-        let idle = self.idle.get_or_insert_with(Instant::now).elapsed();
-        if self.desk.some_wait() {
-            let stalled = self.stalled.get_or_insert_with(Instant::now).elapsed();
-            if let Err(e) = self.inquire(stalled) {
-                return self.desk.fail(e.message().into());
-            }
-        } else {
-            self.stalled = None;
-        }
-        if !self.has_work() {
-            return self.sleep(Duration::from_millis(20));
-        }
-        if self.desk.all_wait() {
-            if idle < SPINNING {
-                std::hint::spin_loop();
-            } else if idle < YIELDING {
-                std::thread::yield_now();
-            } else {
-                self.sleep(Duration::from_micros(50));
-            }
-        } else {
-            self.sleep(Duration::from_micros(self.nap));
-            self.nap = (2 * self.nap).min(NAPS.1);
-        }
-    }
-
-    /// Sleeps, but not beyond the next order.
-    fn sleep(&self, at_most: Duration) {
-        let (me, dormitory) = (self.desk.local(), &self.desk.dormitory);
-        dormitory.lie_down(me);
-        if !self.desk.has_orders(self.seen) && !self.desk.has_failed() {
-            dormitory.sleep(me, at_most);
-        }
-        dormitory.rise(me);
-    }
-
     /// The operation with the lowest number that is not complete, and who is missing in it.
     fn oldest(&self) -> Option<(u64, String, Missing)> {
         let meeting = self.meetings.iter().min_by_key(|m| m.seq);
@@ -400,17 +379,17 @@ impl Courier {
     }
 
     /// Tells all others of the failure. What is under way stays in memory: the library may still write to it.
-    fn give_up(mut self) {
+    fn give_up(&mut self) {
         let why = self.desk.check().err().map_or(String::new(), |e| e.message().to_string());
         for process in (0..self.departed.len()).filter(|&p| p != self.desk.process && !self.departed[p]) {
             let _ = self.board.send(process, &Notice::Failed(why.clone())); // it may be gone
         }
         self.let_leave();
         let Self { meetings, parcels, orders, single, .. } = self;
-        std::mem::forget((meetings, parcels, orders, single));
+        std::mem::forget((take(meetings), take(parcels), take(orders), take(single)));
     }
 
-    fn take_leave(mut self) {
+    fn take_leave(&mut self) {
         for process in (0..self.departed.len()).filter(|&p| p != self.desk.process) {
             let _ = self.board.send(process, &Notice::Leave); // whoever is gone does not need it
         }
@@ -424,6 +403,43 @@ impl Courier {
             std::thread::sleep(Duration::from_micros(200));
         }
     }
+}
+
+/// The courier's own thread: works until all ranks of the process have left, or one of any process failed.
+pub fn work(courier: &Mutex<Courier>, desk: &Desk) {
+    loop {
+        let mut at_work = lock(courier);
+        if desk.has_failed() {
+            return at_work.give_up();
+        }
+        let news = at_work.look().is_zero();
+        if !news && at_work.is_over() {
+            return at_work.take_leave();
+        }
+        let pause = if news { Duration::ZERO } else { at_work.pause() };
+        let seen = at_work.seen;
+        drop(at_work);
+        if !pause.is_zero() {
+            let me = desk.local();
+            desk.dormitory.lie_down(me);
+            if !desk.has_orders(seen) && !desk.has_failed() {
+                desk.dormitory.sleep(me, pause);
+            }
+            desk.dormitory.rise(me);
+        }
+    }
+}
+
+/// A rank that waits does the courier's work, unless somebody does already; how long there has been no news.
+pub fn help(courier: &Mutex<Courier>) -> Option<Duration> {
+    match courier.try_lock() {
+        Ok(mut courier) => Some(courier.look()),
+        Err(TryLockError::Poisoned(_) | TryLockError::WouldBlock) => None,
+    }
+}
+
+fn lock(courier: &Mutex<Courier>) -> MutexGuard<'_, Courier> {
+    courier.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Tags of summands, sums and messages of one operation.

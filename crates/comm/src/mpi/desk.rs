@@ -72,6 +72,8 @@ pub struct Desk {
     pub dormitory: Dormitory,
     inbox: Mutex<Vec<Order>>,
     posted: AtomicU64,
+    /// Orders that are not carried out.
+    open: AtomicUsize,
     out: Box<[Outbox]>,
     pulses: Box<[Pulse]>,
     began: Instant,
@@ -101,6 +103,7 @@ impl Desk {
             dormitory: Dormitory::new(local + 1),
             inbox: Mutex::new(Vec::with_capacity(ROOM)),
             posted: AtomicU64::new(0),
+            open: AtomicUsize::new(0),
             out: (0..local).map(|_| outbox()).collect(),
             pulses: (0..local).map(|_| Pulse::default()).collect(),
             began: Instant::now(),
@@ -134,6 +137,7 @@ impl Desk {
     /// Hands an order over.
     pub fn post(&self, order: Order) {
         self.note(order.local, order.seq);
+        self.open.fetch_add(1, Ordering::Relaxed);
         lock(&self.inbox).push(order);
         self.posted.fetch_add(1, Ordering::Release);
         self.dormitory.wake(&[self.local()], || true);
@@ -158,6 +162,7 @@ impl Desk {
     pub fn finish(&self, local: usize, done: Done) {
         lock(&self.out[local].done).push(done);
         self.out[local].count.fetch_add(1, Ordering::Release);
+        self.open.fetch_sub(1, Ordering::Relaxed);
         self.dormitory.wake(&[local], || true);
     }
 
@@ -170,6 +175,11 @@ impl Desk {
         *seen += done.len() as u64;
         into.append(&mut done);
         true
+    }
+
+    /// Whether there is something for a rank that it has not taken.
+    pub fn has_done(&self, local: usize, seen: u64) -> bool {
+        self.out[local].count.load(Ordering::Acquire) != seen
     }
 
     /// Counts bytes that came from a rank for a local one.
@@ -195,12 +205,20 @@ impl Desk {
             self.waiting.fetch_add(1, Ordering::Relaxed);
         } else {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
+            if self.open.load(Ordering::Relaxed) > 0 {
+                self.dormitory.wake(&[self.local()], || true); // what is left is the courier's again
+            }
         }
     }
 
     /// Whether any local rank waits.
     pub fn some_wait(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether all local ranks are gone.
+    pub fn all_left(&self) -> bool {
+        self.left.load(Ordering::Relaxed) >= self.local()
     }
 
     /// Whether no local rank computes: then the courier may have a core.

@@ -1,13 +1,13 @@
 //! One rank of a job over MPI: hands its orders to the courier of its process.
 
+use super::courier::{self, Courier};
 use super::desk::{Desk, Done, Kind, Order, ROOM};
 use super::meeting::Group;
-use crate::rest::{Patience, Rest};
 use crate::{Collective, Comm, Counters, GroupId, Ticket};
 use paceline_base::{Error, Result};
 use paceline_kernels::Staging;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// An operation that this rank has under way or has not taken back yet.
@@ -28,18 +28,26 @@ pub struct MpiRank {
     seen: u64,
     news: Vec<Done>,
     open: usize,
-    patience: Patience,
     counters: Counters,
     /// The courier, with the last rank of the process.
     courier: Arc<Thread>,
 }
 
-/// The courier's thread; whoever drops it last waits for its end.
-pub struct Thread(pub Option<std::thread::JoinHandle<()>>);
+/// How long a rank that waits looks without pause, and how long then it gives way, before it naps.
+const SPINNING: Duration = Duration::from_micros(50);
+const YIELDING: Duration = Duration::from_millis(1);
+
+/// The courier and its thread; whoever drops it last waits for its end.
+pub struct Thread {
+    /// The work, for whoever has time for it.
+    pub work: Arc<Mutex<Courier>>,
+    /// Its own thread.
+    pub handle: Option<std::thread::JoinHandle<()>>,
+}
 
 impl Drop for Thread {
     fn drop(&mut self) {
-        if let Some(handle) = self.0.take() {
+        if let Some(handle) = self.handle.take() {
             let _ = handle.join(); // a panic there has failed the desk
         }
     }
@@ -58,7 +66,6 @@ impl MpiRank {
             seen: 0,
             news: Vec::with_capacity(ROOM),
             open: 0,
-            patience: Patience::new(true),
             counters,
             courier,
         }
@@ -104,38 +111,30 @@ impl MpiRank {
         true
     }
 
+    /// Does the courier's work until the operation is complete; looks without pause at first, then gives way, then naps.
     fn complete(&mut self, index: usize) -> Result<()> {
-        self.patience.renew();
         loop {
-            if self.collect() {
-                self.patience.renew();
-                if self.places[index].done.is_some() {
-                    return Ok(());
-                }
+            if self.collect() && self.places[index].done.is_some() {
+                return Ok(());
             }
             self.desk.check()?;
-            match self.patience.next() {
-                Rest::Spin => std::hint::spin_loop(),
-                Rest::Yield => std::thread::yield_now(),
-                Rest::Sleep => {
-                    let dormitory = &self.desk.dormitory;
-                    dormitory.lie_down(self.local);
-                    let mut seen = self.seen;
-                    if !self.desk.has_failed() && !self.desk.collect(self.local, &mut seen, &mut self.news) {
-                        dormitory.sleep(self.local, Duration::from_millis(50));
-                    }
-                    dormitory.rise(self.local);
-                    self.seen = seen;
-                    for done in self.news.drain(..) {
-                        let place = done.place as usize;
-                        self.places[place].done = Some(done);
-                    }
-                    if self.places[index].done.is_some() {
-                        return Ok(());
-                    }
-                }
+            match courier::help(&self.courier.work) {
+                Some(idle) if idle < SPINNING => std::hint::spin_loop(),
+                Some(idle) if idle < YIELDING => std::thread::yield_now(),
+                Some(_) => self.nap(Duration::from_micros(50)),
+                // Another rank of this process does it, or the courier's thread, and will ring.
+                None => self.nap(Duration::from_millis(1)),
             }
         }
+    }
+
+    /// Sleeps, but not beyond the next thing that is done for this rank.
+    fn nap(&mut self, at_most: Duration) {
+        self.desk.dormitory.lie_down(self.local);
+        if !self.desk.has_done(self.local, self.seen) && !self.desk.has_failed() {
+            self.desk.dormitory.sleep(self.local, at_most);
+        }
+        self.desk.dormitory.rise(self.local);
     }
 }
 
@@ -235,7 +234,6 @@ impl Drop for MpiRank {
             self.abort("it left before all that it started was complete");
         }
         self.desk.left.fetch_add(1, Ordering::Release);
-        self.desk.dormitory.wake(&[self.desk.local()], || true);
-        let _ = &self.courier; // dropped last, and waited for
+        self.desk.dormitory.wake(&[self.desk.local()], || true); // the courier is waited for with the last rank
     }
 }

@@ -1,6 +1,6 @@
 //! MPI begun and ended, and what processes agree on before their ranks are made.
 
-use super::courier::{Courier, Rules};
+use super::courier::{self, Courier, Rules};
 use super::desk::Desk;
 use super::ffi::Communicator;
 use super::rank::{MpiRank, Thread};
@@ -9,7 +9,7 @@ use crate::world::host_name;
 use ::mpi::Threading;
 use ::mpi::environment::Universe;
 use paceline_base::{Error, Result};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// How ranks over MPI work, where the defaults are not wanted.
@@ -110,17 +110,18 @@ impl Session {
         let tags = (data.largest_tag()? as u64 / 3).min(1 << 28);
         let rules = Rules { piece: settings.piece, timeout: settings.timeout, tags };
         let desk = Arc::new(Desk::new(self.process, first.into(), hosts.into()));
-        let courier = Courier::new(desk.clone(), data, notices, rules);
-        let watched = desk.clone();
+        let work = Arc::new(Mutex::new(Courier::new(desk.clone(), data, notices, rules)));
+        let (theirs, watched) = (work.clone(), desk.clone());
         let thread = std::thread::Builder::new()
             .name("courier".into())
             .spawn(move || {
-                if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| courier.work())).is_err() {
+                let work = std::panic::AssertUnwindSafe(|| courier::work(&theirs, &watched));
+                if std::panic::catch_unwind(work).is_err() {
                     watched.fail("the communication thread panicked".into());
                 }
             })
             .map_err(|e| Error::failure(format!("cannot start the communication thread: {e}")))?;
-        let thread = Arc::new(Thread(Some(thread)));
+        let thread = Arc::new(Thread { work, handle: Some(thread) });
         self.desks.push(desk.clone());
         let rank = |local| Box::new(MpiRank::new(local, desk.clone(), thread.clone())) as Box<dyn Comm>;
         Ok((0..local).map(rank).collect())
