@@ -24,8 +24,8 @@ fn main() -> ExitCode {
         Command::Speedtest(flags) => commands::speedtest::run(&flags),
         Command::SpeedtestCells(flags) => commands::speedtest::cells(&flags),
         Command::Bench(flags) => commands::bench::run(&flags),
-        Command::Matmul(flags) => tethered::tethered(|| commands::matmul::run(&flags)),
-        Command::Doctor(flags) => tethered::tethered(|| commands::doctor::run(&flags)),
+        Command::Matmul(flags) => tethered::tethered(|tether| commands::matmul::run(&flags, tether)),
+        Command::Doctor(flags) => tethered::tethered(|_| commands::doctor::run(&flags, &cli.log)),
         Command::Report(flags) => commands::report::run(&flags),
         Command::Config(flags) => commands::config::run(&flags),
     };

@@ -8,10 +8,10 @@ use std::sync::OnceLock;
 
 /// Does a command's work, and tells the `launch` that started this process, if one did, what must agree and how it ended.
 /// (Training does so itself, because it has more to tell.)
-pub fn tethered<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
-    let Some(tether) = Tether::from_env()? else { return work() };
+pub fn tethered<T>(work: impl FnOnce(Option<&Tether>) -> Result<T>) -> Result<T> {
+    let Some(tether) = Tether::from_env()? else { return work(None) };
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let result = tether.check_in(Facts::collect(&words.join(" "))).and_then(|_| work());
+    let result = tether.check_in(Facts::collect(&words.join(" "))).and_then(|_| work(Some(&tether)));
     match &result {
         Ok(_) => tether.done(),
         Err(e) => tether.failed(e),

@@ -1,7 +1,9 @@
 //! `paceline doctor`
 
 use crate::flags::doctor::Doctor;
+use crate::flags::{Cli, Command};
 use crate::screen::{self, say};
+use clap::Parser;
 use paceline::comm::World;
 use paceline::doctor::{Diagnosis, HostReport, Warning, doctor, warnings, write_cluster_file};
 use paceline::text::{bytes, duration, si};
@@ -17,18 +19,46 @@ struct Output<'a> {
 }
 
 /// Runs the command.
-pub fn run(flags: &Doctor) -> Result<()> {
-    let mut world = World::from_env()?;
-    let shows = world.process() == 0;
-    if shows && flags.out.is_dir() {
+pub fn run(flags: &Doctor, log: &str) -> Result<()> {
+    if flags.out.is_dir() {
         return Err(Error::user(format!("--out {} is a folder; give the name of a file", flags.out.display())));
     }
+    match &flags.hosts {
+        Some(hosts) => over(hosts, flags, log),
+        None => {
+            let mut world = World::from_env()?;
+            let result = examine(flags, &mut world);
+            if result.is_err() {
+                world.abandon();
+            }
+            result
+        }
+    }
+}
+
+/// The same through `paceline launch`: one process on each host.
+fn over(hosts: &str, flags: &Doctor, log: &str) -> Result<()> {
+    let [out, dir] = [&flags.out, &flags.dir].map(|path| path.display().to_string());
+    let mut words =
+        vec!["paceline", "launch", "--quiet", "--hosts", hosts, "--", "doctor", "--out", &out, "--dir", &dir];
+    words.extend(
+        [(flags.json, "--json"), (flags.quiet, "--quiet")].iter().filter(|(given, _)| *given).map(|(_, flag)| flag),
+    );
+    match Cli::try_parse_from(words).map(|cli| cli.command) {
+        Ok(Command::Launch(launch)) => super::launch::run(&launch, log),
+        Ok(_) => Err(Error::internal("launch is not launch")),
+        Err(e) => Err(Error::user(e.to_string().lines().next().unwrap_or("").trim_start_matches("error: "))),
+    }
+}
+
+fn examine(flags: &Doctor, world: &mut World) -> Result<()> {
+    let shows = world.process() == 0;
     let tell = |what: &str| {
         if shows && !flags.quiet {
             eprintln!("measuring: {what}");
         }
     };
-    let diagnosis = doctor(&flags.dir, &mut world, &tell)?;
+    let diagnosis = doctor(&flags.dir, world, &tell)?;
     if !shows {
         return Ok(());
     }

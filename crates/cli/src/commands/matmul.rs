@@ -5,16 +5,18 @@ use crate::flags::matrix::{Matmul, WhichFactors, WhichLayout, WhichProduct};
 use crate::screen;
 use indicatif::{ProgressBar, ProgressStyle};
 use paceline::comm::World;
+use paceline::launch::Tether;
 use paceline::matmul::{Keeping, Layout, LayoutReport, MatmulOptions, MatmulReport, Product, RunReport, matmul};
 use paceline::text::{bytes, duration, si};
 use paceline::{Error, Result};
 use std::fmt::Write;
 use std::io::IsTerminal;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// Runs the command.
-pub fn run(flags: &Matmul) -> Result<()> {
+pub fn run(flags: &Matmul, tether: Option<&Tether>) -> Result<()> {
     let options = MatmulOptions {
         n: flags.n,
         block: flags.block,
@@ -42,10 +44,25 @@ pub fn run(flags: &Matmul) -> Result<()> {
         inject: flags.inject_error,
     };
     let mut world = World::from_env()?;
+    let result = multiply(flags, &options, &mut world, tether);
+    if result.is_err() {
+        world.abandon();
+    }
+    result
+}
+
+fn multiply(flags: &Matmul, options: &MatmulOptions, world: &mut World, tether: Option<&Tether>) -> Result<()> {
     let shows = world.process() == 0;
-    let stop = stop_on_signal("ending: nothing is kept");
+    let stop = tether.map_or_else(|| stop_on_signal("ending: nothing is kept"), Tether::stop_flag);
     let progress = Progress::new(flags.quiet || !shows);
-    let report = matmul(&options, &mut world, &|done, all| progress.tell(done, all), &stop)?;
+    let (line, products) = (tether.map(Tether::line), AtomicU64::new(0));
+    let tell = |done: f64, all: f64| {
+        if let Some(line) = &line {
+            line.step(1 + products.fetch_add(1, Relaxed));
+        }
+        progress.tell(done, all);
+    };
+    let report = matmul(options, world, &tell, &stop)?;
     progress.end();
     if shows && flags.json {
         let text = serde_json::to_string_pretty(&report).map_err(|e| Error::internal(e.to_string()))?;

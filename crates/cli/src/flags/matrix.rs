@@ -9,7 +9,7 @@ Examples:
   paceline matmul --n 8000 --product aa --layout both           both placements, side by side
   paceline matmul --n 20000 --product trace                     the trace of A·A, without the product
   paceline matmul --a a.npy --b b.npy --out c.npy               files as numpy.save writes them
-  mpirun -np 4 paceline matmul --n 20000                        a rank in each of four processes
+  paceline launch --hosts a:2,b:2 -- matmul --n 20000           a rank in each of four processes
 
 Elements are f32. Made ones are functions of the seed and their place, so that any number of ranks multiplies the same matrices. Every
 product is checked with random vectors (Freivalds). Placements: summa is a grid of ranks; diagonal puts block (i, j)

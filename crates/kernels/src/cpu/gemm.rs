@@ -1,7 +1,7 @@
 //! The product of two large matrices on one core: `c += a·b`, all of them row by row.
 //!
 //! The blocking of Goto and van de Geijn ("Anatomy of high-performance matrix multiplication", 2008): a panel of `b` is
-//! packed strip by strip and stays in the last-level cache, a block of `a` is packed tile by tile and stays in the second
+//! packed strip by strip and stays in the last-level cache, a block of `a` is packed row by row and stays in the second
 //! level, and the tile of `c` stays in registers. The innermost loop is the one of the dense layers' backward passes.
 //!
 //! A panel's terms are added up from zero in their order, and the sum is added to `c`: an element of a sum of n products is rounded
@@ -17,6 +17,8 @@ use paceline_base::{Error, Result};
 const TERMS: usize = 256;
 /// Rows of a packed block of `a`: with their terms half a megabyte.
 const ROWS: usize = 480;
+/// From one packed row of `a` to the next.
+const STRIDE: usize = TERMS + 16;
 /// Columns of a packed panel of `b`.
 const COLUMNS: usize = 4096;
 
@@ -44,12 +46,12 @@ impl Gemm {
     /// On this instruction set.
     pub fn with_isa(isa: Isa) -> Result<Self> {
         let isa = Detected::new(isa).ok_or_else(|| Error::user(format!("this processor has no {isa}")))?;
-        Ok(Self { isa, room: Memory::new(PANEL + ROWS * TERMS)? })
+        Ok(Self { isa, room: Memory::new(PANEL + ROWS * STRIDE)? })
     }
 
     /// Bytes that the packed panels take.
     pub fn working_bytes() -> usize {
-        (PANEL + ROWS * TERMS) * size_of::<f32>()
+        (PANEL + ROWS * STRIDE) * size_of::<f32>()
     }
 
     /// Roundings that a product meets at most, when so many products are added to an element by one call after the other.
@@ -102,7 +104,7 @@ impl Body for Product {
                 unsafe {
                     self.pack_b(s, (term, terms), (column, columns));
                     for (row, rows) in Pieces::new(0, self.rows, ROWS) {
-                        self.pack_a(s, (row, rows), (term, terms));
+                        self.pack_a((row, rows), (term, terms));
                         self.block(s, (row, rows), terms, (column, columns));
                     }
                 }
@@ -147,23 +149,18 @@ impl Product {
         }
     }
 
-    /// Copies a block of rows of `a`, tile by tile; each tile's values of one term lie side by side.
+    /// Copies a block of rows of `a`. They stay rows: the innermost loop takes single values of a few of them, and each is a stream. Packed rows
+    /// are a cache line longer than they need be, so that they do not all begin in the same set.
     ///
     /// # Safety
     /// The block lies within `a`, and is no larger than `ROWS` × `TERMS`.
     #[inline(always)]
-    unsafe fn pack_a<S: Simd>(&self, _: S, (row, rows): (usize, usize), (term, terms): (usize, usize)) {
-        for (i, tile_rows) in Pieces::new(0, rows, S::TILES.outer.0) {
+    unsafe fn pack_a(&self, (row, rows): (usize, usize), (term, terms): (usize, usize)) {
+        for i in 0..rows {
             // SAFETY: within `a`, and within the room for a block.
             unsafe {
                 let from = self.a.add((row + i) * self.terms + term);
-                let to = self.factor().add(i * terms);
-                for r in 0..tile_rows {
-                    let from = from.add(r * self.terms);
-                    for t in 0..terms {
-                        *to.add(t * tile_rows + r) = *from.add(t);
-                    }
-                }
+                std::ptr::copy_nonoverlapping(from, self.factor().add(i * STRIDE), terms);
             }
         }
     }
@@ -193,10 +190,10 @@ impl Product {
                 // SAFETY: within the packed operands and within `c`.
                 unsafe {
                     let outer = Outer {
-                        a: self.factor().add(i * terms),
-                        a_i: 1,
-                        a_j: tile_rows,
-                        a_next: tile_rows * terms,
+                        a: self.factor().add(i * STRIDE),
+                        a_i: STRIDE,
+                        a_j: 1,
+                        a_next: tile_rows * STRIDE,
                         b: self.room.add(strip * TERMS * width),
                         b_stride: width,
                         j: terms,
