@@ -9,6 +9,7 @@
 //! # Ok::<(), paceline_base::Error>(())
 //! ```
 
+mod agree;
 mod bench;
 mod bucket;
 pub mod config;

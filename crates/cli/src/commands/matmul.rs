@@ -90,7 +90,8 @@ fn multiply(flags: &Matmul, options: &MatmulOptions, world: &mut World, tether: 
 struct Progress {
     bar: ProgressBar,
     lines: Option<Mutex<Instant>>,
-    begin: Mutex<Option<Instant>>,
+    /// When the first product of this placement was done, and the operations done then and last.
+    begin: Mutex<Option<(Instant, f64, f64)>>,
 }
 
 impl Progress {
@@ -106,10 +107,13 @@ impl Progress {
 
     fn tell(&self, done: f64, all: f64) {
         let mut begin = self.begin.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        // The first product of each placement begins the count, and is not in it.
-        let begin = begin.get_or_insert_with(Instant::now);
-        let seconds = begin.elapsed().as_secs_f64();
-        let rate = done / seconds.max(1e-9);
+        match &mut *begin {
+            Some((_, _, last)) if *last < done => *last = done,
+            other => *other = Some((Instant::now(), done, done)), // the first product of a placement
+        }
+        let Some((since, first, _)) = *begin else { return };
+        let seconds = since.elapsed().as_secs_f64();
+        let rate = (done - first) / seconds.max(1e-9);
         let words = format!("{:.1} GFLOP/s a rank, {} left", rate / 1e9, duration((all - done) / rate));
         self.bar.set_position((1000.0 * done / all) as u64);
         if seconds > 0.5 {

@@ -10,6 +10,7 @@ mod warn;
 
 pub use warn::{Topic, Warning, warnings};
 
+use crate::agree::agree;
 use paceline_base::{Error, Result};
 use paceline_comm::World;
 use paceline_kernels::cpu::{Isa, peak_flops};
@@ -65,13 +66,15 @@ impl Diagnosis {
 pub fn doctor(folder: &Path, world: &mut World, say: &dyn Fn(&str)) -> Result<Diagnosis> {
     let hosts = world.hosts().to_vec();
     let leaders: Vec<usize> = (0..hosts.len()).filter(|&p| !hosts[..p].contains(&hosts[p])).collect();
-    let mine = if leaders.contains(&world.process()) {
-        let processes = hosts.iter().filter(|host| **host == hosts[world.process()]).count();
-        let report = host(&hosts[world.process()], processes, folder, say)?;
-        serde_json::to_vec(&report).map_err(|e| Error::internal(e.to_string()))?
+    let me = world.process();
+    let mine = if leaders.contains(&me) {
+        let processes = hosts.iter().filter(|host| **host == hosts[me]).count();
+        let report = host(&hosts[me], processes, folder, say);
+        report.and_then(|r| serde_json::to_vec(&r).map_err(|e| Error::internal(e.to_string())))
     } else {
-        Vec::new()
+        Ok(Vec::new())
     };
+    let mine = agree(world, mine)?;
     let all = world.gather(&mine)?;
     let parse =
         |&p: &usize| serde_json::from_slice(&all[p]).map_err(|e| Error::internal(format!("of process {p}: {e}")));

@@ -29,10 +29,11 @@ pub use check::Verified;
 pub use cost::{Burden, Cost, Keeping, Speeds};
 pub use npy::Npy;
 
+use crate::agree::agree;
 use output::Output;
 use paceline_base::{Error, Result};
 use paceline_comm::World;
-use prepare::{Checked, agree, keeping};
+use prepare::{Checked, keeping};
 use rank::{Outcome, Rank, Task};
 use serde::Serialize;
 use std::path::PathBuf;

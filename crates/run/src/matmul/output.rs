@@ -1,7 +1,7 @@
 //! The file of a product that many processes write: under a temporary name until it is complete.
 
-use super::prepare::agree;
 use super::{MatmulOptions, Npy};
+use crate::agree::agree;
 use paceline_base::{Error, Result};
 use paceline_comm::World;
 use std::path::{Path, PathBuf};

@@ -3,31 +3,12 @@
 use super::factor::Factor;
 use super::{Blocks, Cost, Keeping, Layout, MatmulOptions, Placement, Product};
 use paceline_base::text::bytes;
-use paceline_base::{Error, Kind, Result};
+use paceline_base::{Error, Result};
 use paceline_comm::World;
 use paceline_record::machine;
 
 /// Blocks in a row, at most: more are bookkeeping, not work.
 const MOST_BLOCKS: usize = 500;
-
-/// The value, if it is there on all processes; else the same error on all of them.
-pub fn agree<T>(world: &mut World, mine: Result<T>) -> Result<T> {
-    let told = match &mine {
-        Ok(_) => Vec::new(),
-        Err(e) => format!("{}{}", if e.kind() == Kind::User { 'u' } else { 'f' }, e.message()).into_bytes(),
-    };
-    let all = world.gather(&told)?;
-    let value = mine?;
-    match all.iter().enumerate().find(|(_, words)| !words.is_empty()) {
-        None => Ok(value),
-        Some((process, words)) => {
-            let words = String::from_utf8_lossy(words);
-            let (kind, message) = words.split_at(1);
-            let message = format!("process {process} on {}: {message}", world.hosts()[process]);
-            Err(if kind == "u" { Error::user(message) } else { Error::failure(message) })
-        }
-    }
-}
 
 /// Options that make sense.
 pub struct Checked {
