@@ -114,6 +114,9 @@ impl Progress {
         let Some((since, first, _)) = *begin else { return };
         let seconds = since.elapsed().as_secs_f64();
         let rate = (done - first) / seconds.max(1e-9);
+        if rate == 0.0 {
+            return; // one product tells nothing
+        }
         let words = format!("{:.1} GFLOP/s a rank, {} left", rate / 1e9, duration((all - done) / rate));
         self.bar.set_position((1000.0 * done / all) as u64);
         if seconds > 0.5 {

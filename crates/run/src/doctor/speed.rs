@@ -1,14 +1,19 @@
-//! How fast cores compute and move memory, one alone and all at once: medians of short rounds, so that a neighbour's moment does not count.
+//! How fast cores compute and move memory, one alone and all at once. Rounds are short, and the quicker quarter of them counts: whatever else runs
+//! only makes a round slower.
 
 use paceline_base::Result;
 use paceline_kernels::cpu::Gemm;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-const ROUNDS: usize = 9;
-/// Rows and columns of the product: larger than the second-level cache, and a matter of milliseconds.
-const SIDE: usize = 768;
+/// Rounds of each thread, at least; and how long it goes on.
+const ROUNDS: usize = 8;
+const LONGEST: Duration = Duration::from_millis(500);
+/// Rows and columns of the product: as large as the second-level cache, and a matter of milliseconds.
+const SIDE: usize = 512;
+/// Bytes that a round copies.
+const PIECE: usize = 16 << 20;
 
 /// Operations per second of `threads` threads that multiply matrices.
 pub fn flops(threads: usize) -> Result<f64> {
@@ -21,21 +26,22 @@ pub fn flops(threads: usize) -> Result<f64> {
     }))
 }
 
-/// Bytes per second, read and written, of `threads` threads that copy more than any cache holds.
+/// Bytes per second, read and written, of `threads` threads that copy piece after piece of more than any cache holds.
 pub fn memory(threads: usize, free: u64) -> f64 {
-    let most = if free == 0 { u64::MAX } else { free / 8 / threads as u64 };
-    let size = (256u64 << 20).div_ceil(threads as u64).max(16 << 20).min(most).max(1 << 20) as usize;
-    together(vec![(); threads], 2.0 * size as f64, |()| {
-        let (from, mut to) = (vec![1u8; size], vec![0u8; size]);
+    let most = if free == 0 { usize::MAX } else { (free / 8 / threads as u64) as usize };
+    let size = (256usize << 20).div_ceil(threads).min(most).next_multiple_of(PIECE);
+    together(vec![(); threads], 2.0 * PIECE as f64, |()| {
+        let (from, mut to, mut at) = (vec![1u8; size], vec![2u8; size], 0);
         move || {
-            to.copy_from_slice(&from);
+            to[at..at + PIECE].copy_from_slice(&from[at..at + PIECE]);
             std::hint::black_box(&mut to);
+            at = (at + PIECE) % size;
         }
     })
 }
 
-/// The sum of the threads' rates; each is the amount of a round over its median time. All begin together, and go on until all are done, so that
-/// none is measured alone.
+/// The sum of the threads' rates: the amount of a round over its time. All begin together, and go on until all are done, so that none is
+/// measured alone.
 fn together<T: Send, W: FnMut()>(seeds: Vec<T>, amount: f64, make: impl Fn(T) -> W + Sync) -> f64 {
     let threads = seeds.len();
     let (ready, done) = (Barrier::new(threads), AtomicUsize::new(0));
@@ -43,18 +49,18 @@ fn together<T: Send, W: FnMut()>(seeds: Vec<T>, amount: f64, make: impl Fn(T) ->
         let mut work = make(seed);
         work(); // warms caches and pages
         ready.wait();
-        let mut times = Vec::new();
-        for _ in 0..ROUNDS {
-            let begin = Instant::now();
+        let (mut times, begin) = (Vec::new(), Instant::now());
+        while times.len() < ROUNDS || begin.elapsed() < LONGEST {
+            let from = Instant::now();
             work();
-            times.push(begin.elapsed().as_secs_f64());
+            times.push(from.elapsed().as_secs_f64());
         }
         done.fetch_add(1, Relaxed);
         while done.load(Relaxed) < threads {
             work();
         }
         times.sort_by(f64::total_cmp);
-        amount / times[times.len() / 2]
+        amount / times[times.len() / 4]
     };
     std::thread::scope(|scope| {
         let running: Vec<_> = seeds.into_iter().map(|seed| scope.spawn(move || one(seed))).collect();
