@@ -87,6 +87,7 @@ async-x4: done
   training       accuracy 95.5 %, loss 0.1252
   training time  1 min 01 s (1 min 07 s with evaluation and start)
   throughput     9,773 examples/s
+  exactness      statistical: not to rounding what one worker gives (reasons are in summary.json)
   peak memory    312 MiB
   checkpoints    runs/async-x4/checkpoints
 

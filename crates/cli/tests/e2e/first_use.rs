@@ -72,7 +72,7 @@ fn the_summary_shows_layers_and_memory_and_trains_nothing() {
     has(&s.ok("train --summary --threads 1 --set model.file=branches.toml"), &["add", "parameters"]);
     let summary = s.json(&format!("train {SMALL} --summary --json"));
     assert_eq!(summary["parameters"], 163);
-    assert_eq!(summary["layers"][1]["name"], "hidden1");
+    assert!(summary["layers"].as_array().unwrap().iter().any(|layer| layer["name"] == "hidden1"), "{summary}");
     assert!(summary["needed_bytes"].as_u64().unwrap() > summary["arena_bytes"].as_u64().unwrap());
     has(&s.fails(2, &format!("train {SMALL} --explain --json")), &["leave --json out"]);
 }

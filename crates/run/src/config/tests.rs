@@ -250,6 +250,8 @@ fn values_for(key: &Key) -> Vec<&'static str> {
         "stretch",
         "memory",
         "disk",
+        "bf16",
+        "top-k",
         "shared",
         "local",
         "96",
