@@ -42,6 +42,17 @@ impl Optimizer {
     }
 }
 
+impl Strategy {
+    /// How gradients travel between replicas.
+    pub fn compression(&self) -> Compression {
+        match self.compress {
+            CompressName::None => Compression::None,
+            CompressName::Bf16 => Compression::Bf16,
+            CompressName::TopK => Compression::TopK { per_million: (self.keep * 1e6).ceil() as u32 },
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::setting::Auto;
@@ -57,16 +68,5 @@ mod tests {
         let chosen = Optimizer { rate: Auto::Is(0.5), eps: Auto::Is(1e-3), ..of(OptimizerName::AdamW) };
         assert_eq!(chosen.rate(), 0.5);
         assert_eq!(chosen.rule(), Rule::AdamW { beta1: 0.9, beta2: 0.999, eps: 1e-3, decay: 0.01 });
-    }
-}
-
-impl Strategy {
-    /// How gradients travel between replicas.
-    pub fn compression(&self) -> Compression {
-        match self.compress {
-            CompressName::None => Compression::None,
-            CompressName::Bf16 => Compression::Bf16,
-            CompressName::TopK => Compression::TopK { per_million: (self.keep * 1e6).ceil() as u32 },
-        }
     }
 }
