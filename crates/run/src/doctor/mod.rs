@@ -1,7 +1,7 @@
 //! What this machine, or every host of a job, can do; and what will hurt.
 //!
-//! Each host measures itself ([`speed`], [`disk`]), at the same time as the others; then every pair of hosts measures its link
-//! ([`link`]), one pair at a time. What follows from the figures is a pure function of them ([`warnings`]).
+//! Each host measures itself (`speed`, `disk`), at the same time as the others; then every pair of hosts measures its link
+//! (`link`), one pair at a time. What follows from the figures is a pure function of them ([`warnings`]).
 
 mod disk;
 mod link;
