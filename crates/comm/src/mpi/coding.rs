@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn sixteen_bits_are_rounded_to_the_nearest() {
-        let (back, bytes) = there_and_back(Coding::Bf16, &[1.0, -0.5, 1.004, 3.0e38, 0.0]);
+        let (back, bytes) = there_and_back(Coding::Bf16, &[1.0, -0.5, 1.003, 3.0e38, 0.0]);
         assert_eq!(bytes, 10);
         assert_eq!(
             back,
