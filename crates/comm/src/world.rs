@@ -43,6 +43,22 @@ pub fn started(variable: impl Fn(&str) -> Option<String>) -> Option<Started> {
     })
 }
 
+/// How many processes of the job its launcher started on this host, as `variable` says; 1 if it says nothing.
+pub fn started_here(variable: impl Fn(&str) -> Option<String>) -> usize {
+    const NAMES: [&str; 4] =
+        ["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "MV2_COMM_WORLD_LOCAL_SIZE", "PALS_LOCAL_SIZE"];
+    let number = |name: &&str| variable(name)?.trim().parse().ok();
+    NAMES.iter().find_map(number).unwrap_or(1).max(1)
+}
+
+/// Whether this process holds ranks, and all of them wait for ranks of other processes.
+pub fn all_wait() -> bool {
+    #[cfg(feature = "mpi")]
+    return crate::mpi::all_wait();
+    #[cfg(not(feature = "mpi"))]
+    false
+}
+
 /// This process among those of its job.
 pub struct World {
     process: usize,
@@ -227,5 +243,14 @@ mod tests {
         check(&[("SLURM_PROCID", "3"), ("SLURM_STEP_NUM_TASKS", "8")], Some(("Slurm", 3, 8)));
         check(&[("SLURM_PROCID", "0")], None);
         check(&[("PMI_RANK", "zero"), ("PMI_SIZE", "2")], None);
+    }
+
+    #[test]
+    fn a_launcher_tells_how_many_it_started_here() {
+        let of = |name: &'static str, value: &'static str| started_here(move |n| (n == name).then(|| value.into()));
+        assert_eq!(of("", ""), 1);
+        assert_eq!(of("OMPI_COMM_WORLD_LOCAL_SIZE", "4"), 4);
+        assert_eq!(of("MPI_LOCALNRANKS", "0"), 1);
+        assert_eq!(of("MPI_LOCALNRANKS", "many"), 1);
     }
 }

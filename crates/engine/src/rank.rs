@@ -232,10 +232,10 @@ impl<D: Device, C: Comm> Rank<D, C> {
                         }
                         self.announced = Some(next.id);
                     }
-                    last = self.device.submit(call, args);
                     if open > 0 {
-                        self.comm.progress()?;
+                        self.comm.progress()?; // before the kernel, which may take long
                     }
+                    last = self.device.submit(call, args);
                 }
                 Instruction::Send { to, seq, buffer, slot } => {
                     self.device.wait(last);

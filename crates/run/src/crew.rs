@@ -24,6 +24,8 @@ pub struct Crew {
     /// Processes that a launcher says there are.
     expected: usize,
     world: Option<World>,
+    /// What `launch` says of earlier attempts and of the hosts.
+    told: Vec<String>,
 }
 
 /// How a run's ranks lie in its processes.
@@ -96,7 +98,7 @@ impl Crew {
         if expected > 1 && !world::has_mpi() {
             World::from_env()?; // says what is missing
         }
-        Ok(Self { tether: Tether::from_env()?, expected, world: None })
+        Ok(Self { tether: Tether::from_env()?, expected, world: None, told: Vec::new() })
     }
 
     /// Whether this process shows and records for all.
@@ -110,6 +112,11 @@ impl Crew {
     /// The line to `launch`.
     pub fn tether(&self) -> Option<&Tether> {
         self.tether.as_ref()
+    }
+
+    /// What `launch` says of earlier attempts and of the hosts.
+    pub(crate) fn told(&self) -> &[String] {
+        &self.told
     }
 
     /// Set when `launch` asks to stop.
@@ -153,7 +160,7 @@ impl Crew {
             let bytes = opened.checkpoint_bytes(config);
             let mut facts = Facts::collect(&text).with_place(place, bytes);
             facts.data = data.clone();
-            tether.check_in(facts)?;
+            self.told = tether.check_in(facts)?.notes;
         }
         if self.world.is_none() {
             self.world = Some(World::from_env()?);
@@ -328,7 +335,7 @@ mod tests {
 
     #[test]
     fn a_strategy_for_one_process_is_refused_where_there_are_several() {
-        let crew = Crew { tether: None, expected: 3, world: None };
+        let crew = Crew { tether: None, expected: 3, world: None, told: Vec::new() };
         let mut config = Config::default();
         assert_eq!(crew.fit(&config).unwrap().strategy.name, StrategyName::MultiWorker);
         config.set("strategy.name", "mirrored").unwrap();

@@ -449,6 +449,7 @@ impl OneRun<'_> {
         let mut s = summary.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         s.reasons.extend((!reason.is_empty()).then_some(reason));
         s.warnings.extend(notes);
+        s.warnings.extend(crew.told().iter().cloned()); // which launch has shown
         s.stages = feeds.stages();
         drop(feeds); // what still decodes ahead is not needed
         s.split = ends.iter().map(|e| e.times).collect();

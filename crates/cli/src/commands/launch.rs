@@ -11,6 +11,7 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 /// Runs the command.
 pub fn run(flags: &Flags, log: &str) -> Result<()> {
@@ -121,11 +122,16 @@ fn resumed(flags: &Train, dir: &Path, log: &str) -> Vec<String> {
     words
 }
 
-/// Counts Ctrl-C and termination signals.
+/// Counts Ctrl-C and termination signals. What comes within a moment is one: a terminal and a script may both send it.
 fn count_signals() -> Arc<AtomicUsize> {
+    const MOMENT: Duration = Duration::from_millis(300);
     let count = Arc::new(AtomicUsize::new(0));
     let seen = count.clone();
+    let mut last: Option<Instant> = None;
     let result = ctrlc::set_handler(move || {
+        if last.replace(Instant::now()).is_some_and(|at| at.elapsed() < MOMENT) {
+            return;
+        }
         // The loop that watches acts on it; should it not, the third ends this program.
         if seen.fetch_add(1, Ordering::Relaxed) > 1 {
             std::process::exit(130);

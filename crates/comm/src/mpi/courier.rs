@@ -12,7 +12,6 @@ use super::notice::{Board, Notice};
 use super::parcel::Parcel;
 use paceline_base::{Error, Result};
 use std::mem::take;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
@@ -149,8 +148,7 @@ impl Courier {
     }
 
     fn is_over(&self) -> bool {
-        let left = self.desk.left.load(Ordering::Acquire) == self.desk.local();
-        left && !self.has_work() && !self.desk.has_orders(self.seen)
+        self.desk.all_left() && !self.has_work() && !self.desk.has_orders(self.seen)
     }
 
     fn has_work(&self) -> bool {

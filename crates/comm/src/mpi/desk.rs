@@ -9,6 +9,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
+/// Ranks that this process holds, and those of them that wait, whatever desk they stand at.
+static HELD: AtomicUsize = AtomicUsize::new(0);
+static WAITING: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether this process holds ranks, and all of them wait for others.
+pub fn all_wait() -> bool {
+    let held = HELD.load(Ordering::Relaxed);
+    held > 0 && WAITING.load(Ordering::Relaxed) >= held
+}
+
 /// Room for that many orders or results from the start.
 pub const ROOM: usize = 256;
 
@@ -78,7 +88,7 @@ pub struct Desk {
     pulses: Box<[Pulse]>,
     began: Instant,
     waiting: AtomicUsize,
-    pub left: AtomicUsize,
+    left: AtomicUsize,
     failed: AtomicBool,
     failure: OnceLock<String>,
 }
@@ -134,12 +144,16 @@ impl Desk {
         format!("rank {rank} on {}", self.hosts[self.process_of(rank)])
     }
 
-    /// Hands an order over.
+    /// Hands an order over. The courier's thread may sleep on: [`ring`](Self::ring) wakes it.
     pub fn post(&self, order: Order) {
         self.note(order.local, order.seq);
         self.open.fetch_add(1, Ordering::Relaxed);
         lock(&self.inbox).push(order);
         self.posted.fetch_add(1, Ordering::Release);
+    }
+
+    /// Wakes the courier's thread.
+    pub fn ring(&self) {
         self.dormitory.wake(&[self.local()], || true);
     }
 
@@ -203,12 +217,26 @@ impl Desk {
         self.pulses[local].waiting.store(waiting, Ordering::Relaxed);
         if waiting {
             self.waiting.fetch_add(1, Ordering::Relaxed);
+            WAITING.fetch_add(1, Ordering::Relaxed);
         } else {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
+            WAITING.fetch_sub(1, Ordering::Relaxed);
             if self.open.load(Ordering::Relaxed) > 0 {
-                self.dormitory.wake(&[self.local()], || true); // what is left is the courier's again
+                self.ring(); // what is left is the courier's again
             }
         }
+    }
+
+    /// A rank takes its place.
+    pub fn enter(&self) {
+        HELD.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A rank leaves.
+    pub fn leave(&self) {
+        HELD.fetch_sub(1, Ordering::Relaxed);
+        self.left.fetch_add(1, Ordering::Release);
+        self.ring(); // the courier is waited for with the last rank
     }
 
     /// Whether any local rank waits.
@@ -218,7 +246,7 @@ impl Desk {
 
     /// Whether all local ranks are gone.
     pub fn all_left(&self) -> bool {
-        self.left.load(Ordering::Relaxed) >= self.local()
+        self.left.load(Ordering::Acquire) >= self.local()
     }
 
     /// Whether no local rank computes: then the courier may have a core.

@@ -28,4 +28,5 @@ mod parcel;
 mod rank;
 mod session;
 
+pub use desk::all_wait;
 pub use session::{Session, Settings};

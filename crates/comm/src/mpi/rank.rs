@@ -6,7 +6,6 @@ use super::meeting::Group;
 use crate::{Collective, Comm, Counters, GroupId, Ticket};
 use paceline_base::{Error, Result};
 use paceline_kernels::Staging;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -28,6 +27,8 @@ pub struct MpiRank {
     seen: u64,
     news: Vec<Done>,
     open: usize,
+    /// The courier's thread does not know yet of the last orders.
+    unrung: bool,
     counters: Counters,
     /// The courier, with the last rank of the process.
     courier: Arc<Thread>,
@@ -55,6 +56,7 @@ impl Drop for Thread {
 
 impl MpiRank {
     pub fn new(local: usize, desk: Arc<Desk>, courier: Arc<Thread>) -> Self {
+        desk.enter();
         let counters = Counters { received: vec![0; desk.size()], ..Counters::default() };
         Self {
             rank: desk.first[desk.process] + local,
@@ -66,6 +68,7 @@ impl MpiRank {
             seen: 0,
             news: Vec::with_capacity(ROOM),
             open: 0,
+            unrung: false,
             counters,
             courier,
         }
@@ -96,6 +99,9 @@ impl MpiRank {
         self.open += 1;
         let ticket = Ticket(u32::from(place.generation) << 16 | u32::from(index));
         self.desk.post(Order { kind, seq, data, local: self.local, place: u32::from(index) });
+        // Begun here and now; the courier's thread is woken only if this rank goes on to compute, not if it waits.
+        courier::help(&self.courier.work);
+        self.unrung = true;
         Ok(ticket)
     }
 
@@ -113,18 +119,22 @@ impl MpiRank {
 
     /// Does the courier's work until the operation is complete; looks without pause at first, then gives way, then naps.
     fn complete(&mut self, index: usize) -> Result<()> {
+        let mut kept_out: Option<Instant> = None;
         loop {
             if self.collect() && self.places[index].done.is_some() {
                 return Ok(());
             }
             self.desk.check()?;
-            match courier::help(&self.courier.work) {
-                Some(idle) if idle < SPINNING => std::hint::spin_loop(),
-                Some(idle) if idle < YIELDING => std::thread::yield_now(),
-                Some(_) => self.nap(Duration::from_micros(50)),
+            let helped = courier::help(&self.courier.work);
+            match (helped, kept_out) {
+                (Some(idle), _) if idle < SPINNING => std::hint::spin_loop(),
+                (Some(idle), _) if idle < YIELDING => std::thread::yield_now(),
+                (Some(_), _) => self.nap(Duration::from_micros(50)),
                 // Another rank of this process does it, or the courier's thread, and will ring.
-                None => self.nap(Duration::from_millis(1)),
+                (None, Some(since)) if since.elapsed() > YIELDING => self.nap(Duration::from_millis(1)),
+                (None, _) => std::thread::yield_now(),
             }
+            kept_out = if helped.is_some() { None } else { kept_out.or_else(|| Some(Instant::now())) };
         }
     }
 
@@ -179,8 +189,11 @@ impl Comm for MpiRank {
         self.order(Kind::Meet { what, group }, seq, data)
     }
 
-    /// The courier needs no help: this only notices a failure.
+    /// The courier needs no help: this only tells its thread of what was started, and notices a failure.
     fn progress(&mut self) -> Result<()> {
+        if std::mem::take(&mut self.unrung) {
+            self.desk.ring();
+        }
         if self.desk.has_failed() { self.desk.check() } else { Ok(()) }
     }
 
@@ -195,6 +208,7 @@ impl Comm for MpiRank {
         }
         if self.places[index].done.is_none() {
             let begin = Instant::now();
+            self.unrung = false; // this rank does it, and rings if something is left
             self.desk.set_waiting(self.local, true);
             let completed = self.complete(index);
             self.desk.set_waiting(self.local, false);
@@ -233,7 +247,6 @@ impl Drop for MpiRank {
         } else if unfinished && !self.desk.has_failed() {
             self.abort("it left before all that it started was complete");
         }
-        self.desk.left.fetch_add(1, Ordering::Release);
-        self.desk.dormitory.wake(&[self.desk.local()], || true); // the courier is waited for with the last rank
+        self.desk.leave();
     }
 }

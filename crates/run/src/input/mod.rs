@@ -8,6 +8,7 @@ use crate::config::{Auto, CacheName, Config, FitName};
 use crate::placement::{Local, Pool};
 use crate::trial::cores;
 use paceline_base::{Error, Result, text};
+use paceline_comm::world::started_here;
 use paceline_data::{Catalogue, DataSet, Options, Part, Source, Split, Still};
 use paceline_image::Fit;
 use paceline_prepare::feed::{Augment, DiskCache, MemoryCache, cache, check};
@@ -165,9 +166,10 @@ fn leave_out_bad(config: &Config, set: &mut DataSet, notes: &mut Vec<String>) ->
     Ok(())
 }
 
-/// Input threads.
+/// Input threads: one for each core, shared with the processes of the job on this host.
 pub fn threads(config: &Config) -> usize {
-    config.data.threads.chosen().unwrap_or_else(cores)
+    let here = started_here(|name| std::env::var(name).ok());
+    config.data.threads.chosen().unwrap_or_else(|| (cores() / here).max(1))
 }
 
 impl RunData {

@@ -22,6 +22,7 @@
 use super::facts::Facts;
 use super::word::{Beat, Doing, Hello, Order, Orders, Progress, VARIABLE, Word, line, parse_variable};
 use paceline_base::{Error, Kind, Result};
+use paceline_comm::world::all_wait;
 use sha2::{Digest, Sha256};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -328,7 +329,7 @@ fn beat(shared: &Shared, timeout: f64) {
         }
         let beat = Beat {
             step: now.0,
-            doing: now.1,
+            doing: if now.1 == Doing::Training && all_wait() { Doing::Waiting } else { now.1 },
             since: changed.elapsed().as_secs_f64(),
             resident: resident(),
             oom_kills: oom_kills().saturating_sub(kills),
