@@ -136,9 +136,6 @@ impl Courier {
         if !self.has_work() {
             return Duration::from_millis(20);
         }
-        if self.desk.all_wait() && !self.desk.all_left() {
-            return Duration::from_millis(5); // they do it themselves
-        }
         self.nap = (2 * self.nap).min(NAPS.1);
         Duration::from_micros(self.nap / 2)
     }
@@ -406,6 +403,10 @@ impl Courier {
 /// The courier's own thread: works until all ranks of the process have left, or one of any process failed.
 pub fn work(courier: &Mutex<Courier>, desk: &Desk) {
     loop {
+        if desk.all_wait() && !desk.all_left() && !desk.has_failed() {
+            rest(desk, Duration::from_millis(5), || !desk.all_wait()); // they do it themselves
+            continue;
+        }
         let mut at_work = lock(courier);
         if desk.has_failed() {
             return at_work.give_up();
@@ -418,14 +419,19 @@ pub fn work(courier: &Mutex<Courier>, desk: &Desk) {
         let seen = at_work.seen;
         drop(at_work);
         if !pause.is_zero() {
-            let me = desk.local();
-            desk.dormitory.lie_down(me);
-            if !desk.has_orders(seen) && !desk.has_failed() {
-                desk.dormitory.sleep(me, pause);
-            }
-            desk.dormitory.rise(me);
+            rest(desk, pause, || desk.has_orders(seen));
         }
     }
+}
+
+/// The courier's own thread sleeps, until it is rung for or for `at_most`; not at all if there is something `to_do`.
+fn rest(desk: &Desk, at_most: Duration, to_do: impl Fn() -> bool) {
+    let me = desk.local();
+    desk.dormitory.lie_down(me);
+    if !to_do() && !desk.has_failed() {
+        desk.dormitory.sleep(me, at_most);
+    }
+    desk.dormitory.rise(me);
 }
 
 /// A rank that waits does the courier's work, unless somebody does already; how long there has been no news.

@@ -15,8 +15,18 @@ use std::slice::{from_raw_parts, from_raw_parts_mut};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Pieces of one span on their way to or from one peer.
-pub const DEPTH: usize = 4;
+/// Most pieces of one span on their way to or from one peer. Many: where the library lets a process read the memory of
+/// another, two that each wait for the other's last few pieces take turns instead of working at the same time.
+const DEEPEST: usize = 32;
+
+/// Fewest.
+const SHALLOWEST: usize = 2;
+
+/// Bytes of pieces on their way from all peers, as far as [`SHALLOWEST`] allows.
+const UNDER_WAY: usize = 16 << 20;
+
+/// Two processes exchange so few bytes whole: one round is quicker than two of half the bytes.
+const FEW: usize = 64 << 10;
 
 /// A process that takes part, and which members it holds.
 #[derive(Debug)]
@@ -62,26 +72,26 @@ struct Flow {
     pieces: usize,
     started: usize,
     finished: usize,
-    requests: [Request; DEPTH],
+    requests: [Request; DEEPEST],
 }
 
 impl Flow {
     fn of(pieces: usize) -> Self {
-        Self { pieces, started: 0, finished: 0, requests: [Request::none(); DEPTH] }
+        Self { pieces, started: 0, finished: 0, requests: [Request::none(); DEEPEST] }
     }
 
-    fn room(&self) -> bool {
-        self.started - self.finished < DEPTH
+    fn room(&self, depth: usize) -> bool {
+        self.started - self.finished < depth
     }
 
     fn push(&mut self, request: Request) {
-        self.requests[self.started % DEPTH] = request;
+        self.requests[self.started % DEEPEST] = request;
         self.started += 1;
     }
 
     /// The oldest piece under way.
     fn oldest(&mut self) -> Option<&mut Request> {
-        (self.started > self.finished).then(|| &mut self.requests[self.finished % DEPTH])
+        (self.started > self.finished).then(|| &mut self.requests[self.finished % DEEPEST])
     }
 
     fn is_done(&self) -> bool {
@@ -133,9 +143,15 @@ pub struct Meeting {
     dtype: DType,
     len: usize,
     piece: usize,
+    /// Every process sums everything, and nothing is sent back.
+    mutual: bool,
+    /// Pieces that the ranks of this process have summed for others, if mutual.
+    ready: usize,
     /// Pieces of my span that are summed.
     combined: usize,
-    /// Where pieces arrive: `DEPTH` for each peer, then those that leave or come encoded.
+    /// Pieces of a span under way at a time.
+    depth: usize,
+    /// Where pieces arrive: `depth` for each peer, then those that leave or come encoded.
     scratch: Vec<u8>,
     slot: usize,
     there: Option<Instant>,
@@ -165,6 +181,9 @@ impl Meeting {
             dtype: DType::F32,
             len: 0,
             piece: 0,
+            depth: SHALLOWEST,
+            mutual: false,
+            ready: 0,
             combined: 0,
             scratch: Vec::new(),
             slot: 0,
@@ -176,7 +195,7 @@ impl Meeting {
     /// Opens it for the first member.
     pub fn open(&mut self, seq: u64, what: Collective, group: Arc<Group>) {
         (self.seq, self.what, self.group, self.active) = (seq, what, Some(group), false);
-        (self.combined, self.there, self.moved) = (0, None, Instant::now());
+        (self.ready, self.combined, self.there, self.moved) = (0, 0, None, Instant::now());
         self.loans.clear();
         self.peers.clear();
     }
@@ -212,7 +231,8 @@ impl Meeting {
 
     /// Bytes of scratch that plain pieces need among so many processes.
     pub fn scratch(processes: usize, piece: usize) -> usize {
-        (processes - 1) * DEPTH * piece.next_multiple_of(64) + 64
+        let slot = piece.next_multiple_of(64);
+        (processes - 1) * depth(processes - 1, slot) * slot + 64
     }
 
     /// Begins. `piece` is the number of bytes that travel at a time; scratch comes from a pool, where it goes back to.
@@ -221,10 +241,14 @@ impl Meeting {
         (self.dtype, self.len) = (self.loans[0].data.dtype(), self.loans[0].data.len());
         self.coding = Coding::of(self.what, self.dtype);
         self.piece = (piece / self.dtype.size()).max(16);
-        let pieces = |seat: usize| group.span(self.len, seat).len().div_ceil(self.piece);
-        let mine = pieces(group.me);
-        let (reduces, gathers) = (self.what != Collective::AllGather, self.what != Collective::ReduceScatter);
         let n = group.seats.len();
+        self.mutual = n == 2 && self.what == Collective::AllReduce && self.len * self.dtype.size() <= FEW;
+        let (len, piece, mutual) = (self.len, self.piece, self.mutual);
+        let span = |seat: usize| if mutual { 0..len } else { group.span(len, seat) };
+        let pieces = |seat: usize| span(seat).len().div_ceil(piece);
+        let mine = pieces(group.me);
+        let reduces = self.what != Collective::AllGather;
+        let gathers = self.what != Collective::ReduceScatter && !self.mutual;
         let others = (1..n).map(|d| (group.me + d) % n); // each begins with another, so that none is overrun
         let (reduce, gather) = (|n: usize| if reduces { n } else { 0 }, |n: usize| if gathers { n } else { 0 });
         self.peers.extend(others.map(|seat| Peer {
@@ -236,10 +260,12 @@ impl Meeting {
             take: Flow::of(gather(pieces(seat))),
         }));
         // Pieces are no longer than the longest span.
-        let longest = (0..n).map(|s| group.span(self.len, s).len()).max().unwrap_or(0).min(self.piece);
+        let longest = (0..n).map(|s| span(s).len()).max().unwrap_or(0).min(piece);
         self.slot = self.coding.largest(longest, self.dtype).next_multiple_of(64);
-        let shared = if self.coding == Coding::Plain { 0 } else { DEPTH + 1 };
-        let slots = self.peers.len() * DEPTH * self.coding.rooms() + shared;
+        let most = (0..n).map(pieces).max().unwrap_or(0);
+        self.depth = depth(n - 1, self.slot).min(most.max(1));
+        let shared = if self.coding == Coding::Plain { 0 } else { self.depth + 1 };
+        let slots = self.peers.len() * self.depth * self.coding.rooms() + shared;
         self.scratch = pool.pop().unwrap_or_default();
         if self.scratch.len() < slots * self.slot + 64 {
             self.scratch.resize(slots * self.slot + 64, 0);
@@ -251,8 +277,13 @@ impl Meeting {
         }
     }
 
+    /// The elements that the process of `seat` sums.
+    fn span(&self, seat: usize) -> Range<usize> {
+        if self.mutual { 0..self.len } else { self.group().span(self.len, seat) }
+    }
+
     fn piece_of(&self, seat: usize, k: usize) -> Range<usize> {
-        let span = self.group().span(self.len, seat);
+        let span = self.span(seat);
         let start = span.start + k * self.piece;
         start..span.end.min(start + self.piece)
     }
@@ -285,18 +316,20 @@ impl Meeting {
         if self.there.is_none() && self.peers.iter().all(Peer::has_begun) {
             self.there = Some(Instant::now());
         }
-        let group = self.group();
-        let mine = group.span(self.len, group.me).len().div_ceil(self.piece);
+        let mine = self.span(self.group().me).len().div_ceil(self.piece);
         Ok(self.combined == mine && self.peers.iter().all(Peer::is_done))
     }
 
     /// Step 2, away: the summands of a peer's span.
     fn send_summands<T: Element>(&mut self, i: usize, way: Way, news: &mut bool) -> Result<()> {
         let seat = self.peers[i].seat;
-        while self.peers[i].away.started < self.peers[i].away.pieces && self.peers[i].away.room() {
+        while self.peers[i].away.started < self.peers[i].away.pieces && self.peers[i].away.room(self.depth) {
             let k = self.peers[i].away.started;
             let range = self.piece_of(seat, k);
-            self.sum_locally::<T>(&range);
+            if !self.mutual || self.ready == k {
+                self.sum_locally::<T>(&range);
+                self.ready += 1;
+            }
             let (at, bytes) = self.encoded(&range, self.away_slot(i, k));
             // SAFETY: the leader's buffer is on loan, and nobody writes to this piece before it is sent; or it lies in a
             // slot of the scratch that is not used again before.
@@ -312,10 +345,10 @@ impl Meeting {
         loop {
             let flow = &self.peers[i].inward;
             // A slot is free again when its piece was summed.
-            if flow.started == flow.pieces || flow.started - self.combined >= DEPTH {
+            if flow.started == flow.pieces || flow.started - self.combined >= self.depth {
                 break;
             }
-            let at = self.slot_at(i * DEPTH * self.coding.rooms() + flow.started % DEPTH);
+            let at = self.slot_at(i * self.depth * self.coding.rooms() + flow.started % self.depth);
             // SAFETY: the slot is ours until the piece was summed; the scratch does not move while a meeting is active.
             let request = unsafe { way.comm.receive(self.peers[i].process, way.tags[0], at, self.slot)? };
             self.peers[i].inward.push(request);
@@ -334,22 +367,25 @@ impl Meeting {
     /// Sums the pieces of my span that have come from everybody, in the order of the processes.
     fn combine<T: Element>(&mut self, news: &mut bool) {
         let (me, n) = (self.group().me, self.group().seats.len());
-        let pieces = self.group().span(self.len, me).len().div_ceil(self.piece);
+        let pieces = self.span(me).len().div_ceil(self.piece);
         let reduces = self.what != Collective::AllGather;
         while self.combined < pieces {
             let k = self.combined;
-            if reduces && self.peers.iter().any(|p| p.inward.finished <= k) {
+            let waits = |p: &Peer| p.inward.finished <= k || (self.mutual && p.away.finished <= k);
+            if reduces && self.peers.iter().any(waits) {
                 return;
             }
             let range = self.piece_of(me, k);
             if reduces {
-                self.sum_locally::<T>(&range);
+                if !self.mutual {
+                    self.sum_locally::<T>(&range);
+                }
                 // SAFETY: no message that is under way touches this piece of the leader's buffer.
                 let own = unsafe { part_mut(self.leader::<T>(), &range) };
                 self.coding.round(own);
                 // Peers stand in the order me+1, me+2, …: the seat tells where one's summand is.
-                let rooms = DEPTH * self.coding.rooms();
-                let slot = |seat: usize| self.slot_at(((seat + n - me) % n - 1) * rooms + k % DEPTH);
+                let rooms = self.depth * self.coding.rooms();
+                let slot = |seat: usize| self.slot_at(((seat + n - me) % n - 1) * rooms + k % self.depth);
                 let (coding, len) = (self.coding, range.len());
                 // SAFETY: a piece of every peer has arrived in its slot, as long as `range`.
                 let add = |sum: &mut [T], seat: usize| unsafe { coding.add(sum, slot(seat)) };
@@ -378,10 +414,12 @@ impl Meeting {
     /// Step 3, away: the sums of my span.
     fn send_sums(&mut self, i: usize, way: Way, news: &mut bool) -> Result<()> {
         let me = self.group().me;
-        while self.peers[i].give.started < self.peers[i].give.pieces.min(self.combined) && self.peers[i].give.room() {
+        while self.peers[i].give.started < self.peers[i].give.pieces.min(self.combined)
+            && self.peers[i].give.room(self.depth)
+        {
             let k = self.peers[i].give.started;
             // An encoded piece lies in a slot that all peers share: it must have left for all before it is used again.
-            if self.coding != Coding::Plain && self.peers.iter().any(|p| p.give.finished + DEPTH <= k) {
+            if self.coding != Coding::Plain && self.peers.iter().any(|p| p.give.finished + self.depth <= k) {
                 break;
             }
             let range = self.piece_of(me, k);
@@ -402,14 +440,14 @@ impl Meeting {
             let k = peer.take.started;
             // What arrives here is where the summands were: they must have left.
             let left = peer.away.pieces == 0 || peer.away.finished > k;
-            if k == peer.take.pieces || !peer.take.room() || !left {
+            if k == peer.take.pieces || !peer.take.room(self.depth) || !left {
                 break;
             }
             let range = self.piece_of(seat, k);
             let (at, len) = match self.coding {
                 // SAFETY: within the leader's buffer.
                 Coding::Plain => (unsafe { self.leader::<T>().add(range.start) }.cast(), range.len() * size_of::<T>()),
-                _ => (self.slot_at((i * self.coding.rooms() + 2) * DEPTH + k % DEPTH), self.slot),
+                _ => (self.slot_at((i * self.coding.rooms() + 2) * self.depth + k % self.depth), self.slot),
             };
             // SAFETY: nobody else touches this piece of the leader's buffer, or the slot, until it has come.
             let request = unsafe { way.comm.receive(self.peers[i].process, way.tags[1], at, len)? };
@@ -422,7 +460,7 @@ impl Meeting {
             let range = self.piece_of(seat, k);
             self.expect(bytes, &range, i, desk)?;
             if self.coding != Coding::Plain {
-                let slot = self.slot_at((i * self.coding.rooms() + 2) * DEPTH + k % DEPTH);
+                let slot = self.slot_at((i * self.coding.rooms() + 2) * self.depth + k % self.depth);
                 // SAFETY: the piece has come; nothing under way touches this part of the leader's buffer.
                 unsafe { self.coding.decode(part_mut(self.leader::<T>(), &range), slot) };
             }
@@ -512,16 +550,16 @@ impl Meeting {
     }
 
     fn away_slot(&self, i: usize, k: usize) -> *mut u8 {
-        self.slot_at((i * self.coding.rooms() + 1) * DEPTH + k % DEPTH)
+        self.slot_at((i * self.coding.rooms() + 1) * self.depth + k % self.depth)
     }
 
     fn give_slot(&self, k: usize) -> *mut u8 {
-        self.slot_at(self.peers.len() * DEPTH * self.coding.rooms() + k % DEPTH)
+        self.slot_at(self.peers.len() * self.depth * self.coding.rooms() + k % self.depth)
     }
 
     /// Room for one decoded piece.
     fn spare(&self) -> *mut u8 {
-        self.slot_at(self.peers.len() * DEPTH * self.coding.rooms() + DEPTH)
+        self.slot_at(self.peers.len() * self.depth * self.coding.rooms() + self.depth)
     }
 
     /// Where the bytes of a piece are, as they travel.
@@ -561,6 +599,11 @@ impl Meeting {
         }
         self.peers.iter().filter(|p| !p.is_done()).map(|p| (first(p), true)).collect()
     }
+}
+
+/// Pieces of a span under way at a time, among so many peers.
+fn depth(peers: usize, slot: usize) -> usize {
+    (UNDER_WAY / (peers * slot).max(1)).clamp(SHALLOWEST, DEEPEST)
 }
 
 fn drain(flow: &mut Flow, news: &mut bool) -> Result<()> {

@@ -12,7 +12,8 @@
 //! 2. Each process sends every other the summands of that one's span, and sums what comes for its own, in process order.
 //! 3. Each sends its sums to all others.
 //!
-//! So every process sends and receives `2 (P−1)/P` of the buffer, which no algorithm can undercut, in two rounds.
+//! So every process sends and receives `2 (P−1)/P` of the buffer, which no algorithm can undercut, in two rounds. Two
+//! processes that sum little send each other all of it, which are as many bytes in one round.
 //! A reduce-scatter leaves step 3 out, an all-gather has only that. Pieces of a span go one after another, a few at a time.
 //!
 //! Messages of one operation have a tag made of its sequence number, so that operations under way at the same time do not

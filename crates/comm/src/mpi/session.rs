@@ -23,7 +23,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { piece: 256 << 10, timeout: crate::threads::DEFAULT_TIMEOUT }
+        Self { piece: 512 << 10, timeout: crate::threads::DEFAULT_TIMEOUT }
     }
 }
 
