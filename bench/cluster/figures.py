@@ -3,12 +3,12 @@
 from statistics import median
 
 
-def hidden(transfer, wait, alone):
-    """The share of an all-reduce that does not show in a step: 1 − (transfer + wait) / alone, at least 0.
+def hidden(exposed, alone):
+    """The share of an all-reduce that does not show in a step: 1 − exposed / alone, at least 0.
 
-    Waiting for a slower rank counts as not hidden, so that this is a lower bound.
+    `exposed` is the transfer and waiting of the rank that comes last: what the others wait longer, they wait for that rank.
     """
-    return max(0.0, 1 - (transfer + wait) / alone) if alone > 0 else None
+    return max(0.0, 1 - exposed / alone) if alone > 0 else None
 
 
 def network_bound(compute, alone):

@@ -61,7 +61,7 @@ def allreduce(bench, entry):
         bench.visit(ALLREDUCE, [*subjects], measure, entry, lambda s: f"{s * 1e3:.2f} ms")
 
 
-KEPT = ("peak_rss", "parameters", "split", "loss", "steps")
+KEPT = ("peak_rss", "parameters", "split", "exposed", "loss", "steps")
 
 
 def training(bench, spec, entry):

@@ -53,21 +53,19 @@ def training(spec, entry, markdown):
         e = entry.get(subject, EMPTY)
         got = shared.summary(e["samples"])
         if not got:
-            body.append([subject, *["–"] * 7, failed(e)])
+            body.append([subject, *["–"] * 8, failed(e)])
             continue
         share = shared.ratio(entry.get(INDEPENDENT, EMPTY)["samples"], e["samples"])
         split, alone = e.get("split") or {}, e.get("alone")
-        exposed = split.get("transfer", 0) + split.get("wait", 0)
-        cells = [f"{split.get('compute', 0):.3f}", f"{exposed:.3f}"]
-        cells += [f"{alone:.3f}", percent(hidden(e))] if alone else ["–", "–"]
+        cells = [f"{split.get('compute', 0):.3f}", f"{split.get('transfer', 0) + split.get('wait', 0):.4f}"]
+        cells += [f"{e.get('exposed', 0):.4f}", f"{alone:.4f}", percent(hidden(e))] if alone else ["–", "–", "–"]
         body.append([subject, f"{1 / got[0]:.1f}", f"{got[2]:.0%}", percent(share), *cells, "loss {:.3f} → {:.3f}".format(*e["loss"]) if e.get("loss") else ""])
-    header = ["subject", "examples/s", "spread", "of two independent", "compute s/step", "transfer + wait", "all-reduce alone", "hidden", "note"]
+    header = ["subject", "examples/s", "spread", "of two independent", "compute s/step", "transfer + wait", "of the last rank", "all-reduce alone", "hidden", "note"]
     return heading(f"{spec.name}: {spec.title}", markdown) + table(header, body, markdown) + ["", *statement(spec, entry)]
 
 
 def hidden(e):
-    split = e.get("split") or {}
-    return figures.hidden(split.get("transfer", 0), split.get("wait", 0), e["alone"]) if e.get("alone") else None
+    return figures.hidden(e["exposed"], e["alone"]) if e.get("alone") and e.get("exposed") is not None else None
 
 
 def statement(spec, entry):

@@ -37,9 +37,9 @@ def kill(**more):
 
 class Figures(unittest.TestCase):
     def test_hidden_share(self):
-        self.assertAlmostEqual(figures.hidden(0.1, 0.1, 1.0), 0.8)
-        self.assertEqual(figures.hidden(1.0, 1.0, 1.0), 0.0)  # waiting longer than the exchange takes hides nothing
-        self.assertIsNone(figures.hidden(0.1, 0.1, 0.0))
+        self.assertAlmostEqual(figures.hidden(0.2, 1.0), 0.8)
+        self.assertEqual(figures.hidden(2.0, 1.0), 0.0)  # waiting longer than the exchange takes hides nothing
+        self.assertIsNone(figures.hidden(0.2, 0.0))
 
     def test_the_wire(self):
         # 240 MB between two at 1.92 Gbit/s: each sends all of it once.
@@ -93,14 +93,14 @@ class Requirements(unittest.TestCase):
 
     def test_training(self):
         split = {"compute": 1.0, "transfer": 0.1, "wait": 0.1}
-        rows = {"flowers": {INDEPENDENT: entry(100), LOCAL: entry(96, split=split, alone=0.5, parameters=10), LAB: entry(80, split=split, alone=0.3, parameters=10)}}
+        rows = {"flowers": {INDEPENDENT: entry(100), LOCAL: entry(96, split=split, exposed=0.2, alone=0.5, parameters=10), LAB: entry(80, split=split, exposed=0.2, alone=0.3, parameters=10)}}
         got = said(rows)
         self.assertEqual(got["flowers, 2 processes here: ≥ 95% of two independent runs"], True)
         self.assertEqual([met for met, _ in report.checks(result(rows))], [True, False, True, False])
 
     def test_where_there_is_too_little_to_compute_nothing_is_required(self):
         split = {"compute": 0.4, "transfer": 0.9, "wait": 0.0, "update": 0.0}
-        rows = {"alexnet": {LAB: entry(80, split=split, alone=1.2, parameters=61_000_000)}}
+        rows = {"alexnet": {LAB: entry(80, split=split, exposed=0.9, alone=1.2, parameters=61_000_000)}}
         met, text = report.checks(result(rows))[1]
         self.assertIsNone(met)
         self.assertIn("not enough to compute", text)

@@ -47,6 +47,9 @@ def read_records(run_dir, steps):
         examples = sum(r["batch"] * r["steps"] for r in counted)
         first = min((r["step"] for r in counted), default=0)
         later = [r for r in records if r["kind"] == "step" and r["step"] >= first]
+        by_step = {}
+        for r in later:
+            by_step.setdefault(r["step"], []).append((r["split"].get("transfer", 0) + r["split"].get("wait", 0)) / r["steps"])
         parts = {part: sum(r["split"][part] for r in later) / sum(r["steps"] for r in later) for part in later[0]["split"]} if later else {}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise Failed(f"no usable records in the run directory ({error!r})") from None
@@ -59,6 +62,8 @@ def read_records(run_dir, steps):
         "peak_rss": summary.get("peak_rss_bytes"),
         "parameters": summary.get("parameters"),
         "split": parts,  # seconds of a step, the mean over all ranks
+        # The rank that comes last to an exchange waits for nothing but the exchange; the others wait for it, too.
+        "exposed": sum(map(min, by_step.values())) / len(by_step),
     }
 
 

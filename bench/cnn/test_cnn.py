@@ -88,9 +88,9 @@ class Requirements(unittest.TestCase):
 class Records(unittest.TestCase):
     def test_steps_after_the_first_ones_count(self):
         with tempfile.TemporaryDirectory() as folder:
-            split = lambda s: {"input": 0.0, "compute": s, "wait": 0.0}  # noqa: E731
+            split = lambda s, wait: {"input": 0.0, "compute": s - wait, "wait": wait}  # noqa: E731
             steps = [
-                {"kind": "step", "rank": rank, "step": i, "batch": 8, "steps": 1, "loss": 2.0 - i, "split": split(5.0 if i < paceline.WARM else 2.0)}
+                {"kind": "step", "rank": rank, "step": i, "batch": 8, "steps": 1, "loss": 2.0 - i, "split": split(5.0 if i < paceline.WARM else 2.0, 0.5 + 0.25 * (rank == i % 2))}
                 for i in range(4)
                 for rank in (0, 1)
             ]
@@ -98,7 +98,8 @@ class Records(unittest.TestCase):
             Path(folder, "summary.json").write_text(json.dumps({"peak_rss_bytes": 7, "parameters": 3}))
             got = paceline.read_records(folder, 4)
             self.assertEqual((got["seconds"], got["loss"], got["peak_rss"]), (0.25, [2.0, -1.0], 7))
-            self.assertEqual(got["split"], {"input": 0.0, "compute": 2.0, "wait": 0.0})
+            self.assertEqual(got["split"], {"input": 0.0, "compute": 1.375, "wait": 0.625})
+            self.assertEqual(got["exposed"], 0.5)
             with self.assertRaises(paceline.Failed):
                 paceline.read_records(folder, 5)
 
