@@ -87,7 +87,7 @@ struct Own {
 impl Crew {
     /// A run in this process alone.
     pub fn alone() -> Self {
-        Self { tether: None, expected: 1, world: Some(World::alone()) }
+        Self { tether: None, expected: 1, world: Some(World::alone()), told: Vec::new() }
     }
 
     /// The processes that a launcher started this one with; alone if none did. Nothing is connected yet but the line to
