@@ -2,13 +2,12 @@
 //!
 //!     cargo run --release -p paceline-kernels --example conv_speed [threads=N] [isa=NAME] [samples=N] [only=text]
 
-use paceline_base::kernel::{Arena, BufferId, Call, Kernel, StepArgs, Values};
+use paceline_base::kernel::Kernel;
 use paceline_base::op::Activation;
 use paceline_base::window::{ConvDims, PoolDims};
 use paceline_kernels::cpu::ConvCase;
-use paceline_kernels::tuning::ConvChoice;
-use paceline_kernels::{Cpu, CpuOptions, Device, Isa, Tuning};
-use std::time::Instant;
+use paceline_kernels::cpu::measure::measure;
+use paceline_kernels::{Isa, Tuning};
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -21,41 +20,19 @@ fn main() {
         .find(|i| value("isa=").map_or(i.is_available(), |n| n == i.to_string()))
         .expect("isa=avx512, avx2 or portable");
     println!("{:34} {:18} {:>9} {:>9}", "layer, pass", "algorithm", "ms", "GFLOP/s");
-    for (name, kernel, lens) in cases(samples) {
+    for (name, kernel) in cases(samples) {
         if !name.contains(&only) {
             continue;
         }
         let case = ConvCase::of(&kernel).expect("a convolution");
-        for algorithm in case.candidates() {
-            let mut tuning = Tuning::heuristic(isa);
-            tuning.convs = vec![ConvChoice { case: case.shape(), algorithm }];
-            let mut cpu =
-                Cpu::new(CpuOptions { threads, tuning: Some(tuning), ..CpuOptions::default() }).expect("a device");
-            let (mut slots, mut len) = (Vec::new(), 0);
-            for n in &lens {
-                slots.push((len, *n));
-                len += n.next_multiple_of(16);
-            }
-            cpu.allocate(&Arena { len, slots }).expect("memory");
-            for (i, n) in lens.iter().enumerate() {
-                let values: Vec<f32> = (0..*n).map(|k| ((k * 7919) % 2003) as f32 / 1001.5 - 1.0).collect();
-                cpu.load(BufferId(i as u32), 0, Values::F32(&values));
-            }
-            let call = Call { kernel: kernel.clone(), args: (0..lens.len() as u32).map(BufferId).collect() };
-            let step = StepArgs { seed: 1, step: 0, rate: 0.1, scale: 1.0 };
-            cpu.submit(&call, &step);
-            let (mut best, begin) = (f64::MAX, Instant::now());
-            while begin.elapsed().as_secs_f64() < 0.25 {
-                let start = Instant::now();
-                cpu.submit(&call, &step);
-                best = best.min(start.elapsed().as_secs_f64());
-            }
-            println!("{name:34} {:18} {:9.3} {:9.1}", algorithm.to_string(), best * 1e3, kernel.flops() / best / 1e9);
+        for measured in measure(&case, &Tuning::heuristic(isa), threads).expect("a device with memory") {
+            let (ms, speed) = (measured.seconds * 1e3, kernel.flops() / measured.seconds / 1e9);
+            println!("{name:34} {:18} {ms:9.3} {speed:9.1}", measured.algorithm.to_string());
         }
     }
 }
 
-fn cases(samples: usize) -> Vec<(String, Kernel, Vec<usize>)> {
+fn cases(samples: usize) -> Vec<(String, Kernel)> {
     let mut cases = Vec::new();
     let mut layer =
         |name: &str, size: usize, channels: usize, outputs: usize, k: usize, stride: usize, pool: bool, first: bool| {
@@ -86,25 +63,14 @@ fn cases(samples: usize) -> Vec<(String, Kernel, Vec<usize>)> {
                 stride: [2, 2],
                 pad: [0, 0],
             });
-            let y = p.map_or(d.output_len(), |p| p.output_len());
-            let codes = p.map(|p| p.codes_len());
             let name = |pass: &str| format!("{name} {channels}→{outputs} {pass}");
-            let (x, w) = (d.input_len(), d.weight_len());
-            let mut lens = vec![x, w, y, outputs];
-            lens.extend(codes);
-            cases.push((
-                name("forward"),
-                Kernel::ConvForward { dims: d, bias: true, activation: Some(Activation::Relu), pool: p, codes: pool },
-                lens,
-            ));
+            let activation = Some(Activation::Relu);
+            cases
+                .push((name("forward"), Kernel::ConvForward { dims: d, bias: true, activation, pool: p, codes: pool }));
             if !first {
-                let mut lens = vec![y, w, x];
-                lens.extend(codes);
-                cases.push((name("data"), Kernel::ConvBackwardData { dims: d, through: None, pooled: p }, lens));
+                cases.push((name("data"), Kernel::ConvBackwardData { dims: d, through: None, pooled: p }));
             }
-            let mut lens = vec![y, x, w, outputs];
-            lens.extend(codes);
-            cases.push((name("weights"), Kernel::ConvBackwardWeights { dims: d, bias: true, pooled: p }, lens));
+            cases.push((name("weights"), Kernel::ConvBackwardWeights { dims: d, bias: true, pooled: p }));
         };
     layer("flowers 192", 192, 3, 16, 3, 1, true, true);
     layer("flowers 96", 96, 16, 32, 3, 1, true, false);

@@ -7,6 +7,7 @@ mod direct;
 pub mod measure;
 mod plan;
 mod scheme;
+mod sink;
 mod source;
 mod submit;
 mod tile;

@@ -3,8 +3,9 @@
 use super::direct::{self, Geometry, Weight};
 use super::plan::{Algorithm, ConvCase, Pass, Plan};
 use super::scheme::{Scheme, Tile2Kernel3, Tile2Kernel5, Tile4Kernel3};
+use super::sink::Sink;
 use super::source::{Content, Image, Source};
-use super::winograd::{self, Shape, Sink};
+use super::winograd::{self, Shape};
 use crate::cpu::Cpu;
 use crate::cpu::submit::Shared;
 use paceline_base::Result;

@@ -2,7 +2,8 @@
 
 #![allow(clippy::needless_range_loop)] // indexed loops read as the formula, and unroll into registers
 
-use super::{Holder, Inputs, Outputs, Window, inputs, outputs};
+use super::spread::Share;
+use super::{Outputs, Window, outputs};
 use crate::cpu::Cpu;
 use crate::cpu::isa::Body;
 use crate::cpu::simd::{Simd, vectors};
@@ -93,51 +94,18 @@ impl Body for Averages {
     }
 }
 
-/// Some input lines.
+/// Every element of a window gets the same share of its gradient.
 #[derive(Clone, Copy)]
-struct Spread {
-    dims: PoolDims,
+struct Even {
     dy: *const f32,
-    dx: *mut f32,
     share: f32,
-    lines: (usize, usize),
 }
 
-/// The same on an instruction set.
-struct SpreadOn<S> {
-    s: S,
-    of: Spread,
-}
-
-impl<S: Simd> Inputs for SpreadOn<S> {
+impl Share for Even {
     #[inline(always)]
-    unsafe fn held(&mut self, input: usize, by: Holder) {
-        let (s, Spread { dims: d, dy, dx, share, .. }) = (self.s, self.of);
-        let (from, to, share) = (by.output * d.channels, input * d.channels, s.splat(share));
-        vectors!(s, S, d.channels, |c, n, mask| {
-            // SAFETY: elements of this image; the caller vouches for the pointers.
-            unsafe {
-                let own = s.mul(s.take(dy.add(from + c), mask), share);
-                let sum = if by.first { own } else { s.add(s.take(dx.add(to + c), mask), own) };
-                s.put(dx.add(to + c), mask, sum);
-            }
-        });
-    }
-
-    #[inline(always)]
-    unsafe fn alone(&mut self, input: usize) {
-        let d = &self.of.dims;
-        // SAFETY: an element of this image; the caller vouches for the pointer.
-        unsafe { self.of.dx.add(input * d.channels).write_bytes(0, d.channels) };
-    }
-}
-
-impl Body for Spread {
-    type Out = ();
-    #[inline(always)]
-    unsafe fn run<S: Simd>(self, s: S) {
+    unsafe fn of<S: Simd>(&self, s: S, from: usize, _: usize, _: usize, mask: Option<S::M>) -> S::V {
         // SAFETY: passed on to the caller.
-        unsafe { inputs(&self.dims, self.lines.0..self.lines.1, &mut SpreadOn { s, of: self }) }
+        s.mul(unsafe { s.take(self.dy.add(from), mask) }, s.splat(self.share))
     }
 }
 
@@ -153,12 +121,7 @@ impl Cpu {
     }
 
     pub(in crate::cpu) fn average_pool_backward(&mut self, dims: &PoolDims, divisor: usize, a: &[BufferId]) {
-        let (dy, dx, share) = (self.at(a[0]), self.at(a[1]), 1.0 / divisor as f32);
-        let whole = Shared(Spread { dims: *dims, dy, dx, share, lines: (0, 0) });
-        let (isa, worth) = (self.isa, dims.input_len() >= self.tuning.parallel_elements);
-        self.divide(worth, dims.samples * dims.height, |_, first, end| {
-            // SAFETY: the contract was checked; parts have their own lines.
-            unsafe { isa.run(Spread { lines: (first, end), ..whole.get() }) }
-        });
+        let even = Even { dy: self.at(a[0]), share: 1.0 / divisor as f32 };
+        self.spread(dims, even, self.at(a[1]));
     }
 }

@@ -1,6 +1,7 @@
 //! Maxima of windows with the places where they were, and the way back.
 
-use super::{Holder, Inputs, Outputs, Window, inputs, outputs};
+use super::spread::Share;
+use super::{Outputs, Window, outputs};
 use crate::cpu::Cpu;
 use crate::cpu::isa::Body;
 use crate::cpu::simd::{Simd, vectors};
@@ -80,52 +81,21 @@ impl Body for Maxima {
     }
 }
 
-/// Some input lines.
+/// The element that was the largest gets a window's gradient.
 #[derive(Clone, Copy)]
-struct Spread {
-    dims: PoolDims,
+struct Winner {
     dy: *const f32,
     codes: *const u8,
-    dx: *mut f32,
-    lines: (usize, usize),
 }
 
-/// The same on an instruction set.
-struct SpreadOn<S> {
-    s: S,
-    of: Spread,
-}
-
-impl<S: Simd> Inputs for SpreadOn<S> {
+impl Share for Winner {
     #[inline(always)]
-    unsafe fn held(&mut self, input: usize, by: Holder) {
-        let (s, Spread { dims: d, dy, codes, dx, .. }) = (self.s, self.of);
-        let (place, from, to) = (s.splat(by.place as f32), by.output * d.channels, input * d.channels);
-        vectors!(s, S, d.channels, |c, lanes, mask| {
-            // SAFETY: elements of this image; the caller vouches for the pointers.
-            unsafe {
-                let code = s.load_bytes(codes.add(from + c), lanes);
-                let own = s.select(s.eq(code, place), s.take(dy.add(from + c), mask), s.zero());
-                let sum = if by.first { own } else { s.add(s.take(dx.add(to + c), mask), own) };
-                s.put(dx.add(to + c), mask, sum);
-            }
-        });
-    }
-
-    #[inline(always)]
-    unsafe fn alone(&mut self, input: usize) {
-        let d = &self.of.dims;
-        // SAFETY: an element of this image; the caller vouches for the pointer.
-        unsafe { self.of.dx.add(input * d.channels).write_bytes(0, d.channels) };
-    }
-}
-
-impl Body for Spread {
-    type Out = ();
-    #[inline(always)]
-    unsafe fn run<S: Simd>(self, s: S) {
-        // SAFETY: passed on to the caller.
-        unsafe { inputs(&self.dims, self.lines.0..self.lines.1, &mut SpreadOn { s, of: self }) }
+    unsafe fn of<S: Simd>(&self, s: S, from: usize, place: usize, lanes: usize, mask: Option<S::M>) -> S::V {
+        // SAFETY: passed on to the caller; there is a code for every output.
+        unsafe {
+            let code = s.load_bytes(self.codes.add(from), lanes);
+            s.select(s.eq(code, s.splat(place as f32)), s.take(self.dy.add(from), mask), s.zero())
+        }
     }
 }
 
@@ -141,12 +111,7 @@ impl Cpu {
     }
 
     pub(in crate::cpu) fn max_pool_backward(&mut self, dims: &PoolDims, a: &[BufferId]) {
-        let codes = self.at(a[1]).cast_const().cast();
-        let whole = Shared(Spread { dims: *dims, dy: self.at(a[0]), codes, dx: self.at(a[2]), lines: (0, 0) });
-        let (isa, worth) = (self.isa, dims.input_len() >= self.tuning.parallel_elements);
-        self.divide(worth, dims.samples * dims.height, |_, first, end| {
-            // SAFETY: the contract was checked; parts have their own lines.
-            unsafe { isa.run(Spread { lines: (first, end), ..whole.get() }) }
-        });
+        let winner = Winner { dy: self.at(a[0]), codes: self.at(a[1]).cast_const().cast() };
+        self.spread(dims, winner, self.at(a[2]));
     }
 }

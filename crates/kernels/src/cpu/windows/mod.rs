@@ -5,6 +5,7 @@
 
 mod average;
 mod max;
+mod spread;
 
 use paceline_base::window::PoolDims;
 use std::ops::Range;

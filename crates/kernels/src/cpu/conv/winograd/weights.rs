@@ -1,0 +1,93 @@
+//! The weight gradient, still transformed: transformed patches with transformed gradients.
+
+use super::transform::Tile;
+use super::{Block, Shape};
+use crate::cpu::conv::scheme::Scheme;
+use crate::cpu::conv::source::Source;
+use crate::cpu::conv::tile::{NO_OFFSET, Product, Start, most_vectors, product};
+use crate::cpu::dense::Pieces;
+use crate::cpu::isa::Body;
+use crate::cpu::simd::Simd;
+use std::marker::PhantomData;
+
+/// The weight gradient over some tiles, still transformed: `du[place][channel][output]`, and the sums of the gradient.
+#[derive(Clone, Copy)]
+pub(in crate::cpu::conv) struct Weights<C> {
+    /// Of the forward pass.
+    pub shape: Shape,
+    pub x: Source,
+    pub dy: Source,
+    /// The output channels to do: the first, and how many.
+    pub outputs: (usize, usize),
+    /// [`weights_len`](super::weights_len) elements for these outputs.
+    pub du: *mut f32,
+    /// As many whole vectors as outputs need.
+    pub db: *mut f32,
+    pub block: usize,
+    pub tiles: (usize, usize),
+    /// [`block_len`](super::block_len) elements.
+    pub scratch: *mut f32,
+    pub scheme: PhantomData<C>,
+}
+
+impl<C: Scheme> Body for Weights<C> {
+    type Out = ();
+    #[inline(always)]
+    unsafe fn run<S: Simd>(self, s: S) {
+        let (channels, outputs) = (self.shape.input.channels, self.outputs.1);
+        let places = C::PATCH * C::PATCH;
+        let Block { first: v, second: z, patch } =
+            Block::new::<C>(self.block, channels, outputs, S::LANES, self.scratch);
+        let mut start = Start::Zero;
+        // SAFETY: scratch has room for a block, `du` and `db` for these outputs; tiles and images are within the problem.
+        unsafe {
+            std::ptr::write_bytes(self.db, 0, z.wide);
+            if self.tiles.0 == self.tiles.1 {
+                std::ptr::write_bytes(self.du, 0, places * channels * z.wide);
+            }
+            for (first, count) in Pieces::new(self.tiles.0, self.tiles.1, self.block) {
+                for t in 0..count {
+                    let (sample, row, column) = self.shape.place::<C>(first + t);
+                    let mut rectangle = self.shape.patch::<C>(sample, row, column);
+                    let (source, to) = (&self.x, v.at.add(t * v.wide));
+                    Tile::<false> { source, rectangle, patch, to, place: v.place }.transform::<S, C>(s);
+                    (rectangle.top, rectangle.left) = (row as isize, column as isize);
+                    (rectangle.rows, rectangle.columns) = (C::TILE, C::TILE);
+                    rectangle.channels = self.outputs;
+                    let (source, to) = (&self.dy, z.at.add(t * z.wide));
+                    Tile::<true> { source, rectangle, patch, to, place: z.place }.transform::<S, C>(s);
+                }
+                // The second row of A is all ones: the place (1, 1) holds the sum of a tile.
+                let sums = z.at.add((C::PATCH + 1) * z.place);
+                for o in (0..z.wide).step_by(S::LANES) {
+                    let mut sum = s.load(self.db.add(o));
+                    for t in 0..count {
+                        sum = s.add(sum, s.load(sums.add(t * z.wide + o)));
+                    }
+                    s.store(self.db.add(o), sum);
+                }
+                for place in 0..places {
+                    for (panel, vectors) in Pieces::new(0, z.wide / S::LANES, most_vectors(S::LANES)) {
+                        let p = Product {
+                            a: v.at.add(place * v.place),
+                            a_row: 1,
+                            a_term: v.wide,
+                            offsets: NO_OFFSET.as_ptr(),
+                            runs: 1,
+                            terms: count,
+                            b: z.at.add(place * z.place + panel * S::LANES),
+                            b_run: 0,
+                            b_term: z.wide,
+                            c: self.du.add(place * channels * z.wide + panel * S::LANES),
+                            c_row: z.wide,
+                            start,
+                            relu: false,
+                        };
+                        product(s, channels, vectors * S::LANES, &p);
+                    }
+                }
+                start = Start::Add;
+            }
+        }
+    }
+}
