@@ -75,6 +75,9 @@ for mpirun in mpirun.openmpi mpirun.mpich; do
 done
 "$lab/run" --name ta --slots 2 --only 0,2 --show paceline launch -- train | grep -q "'launch' '--hosts' 'ta0:2,ta2:2' '--agent' '$lab/agent' '--interface'" ||
     fail "lab/run does not fill in paceline launch"
+"$lab/run" --name ta --show paceline --log info launch -- train | grep -q "'paceline' '--log' 'info' 'launch' '--hosts' 'ta0:1,ta1:1,ta2:1'" ||
+    fail "lab/run does not look behind --log"
+"$lab/run" --name ta --show paceline train a.toml | grep -qx "'paceline' 'train' 'a.toml'" || fail "lab/run changes what is no launch"
 
 # Down ends what runs, and can be repeated.
 ("$lab/run" --on ta1 sleep 3600 & "$lab/agent" ta2 'sleep 3601 & sleep 3602' & wait) >/dev/null 2>&1 & sleepers=$!
