@@ -84,12 +84,14 @@ fn measure(
     let mut own = vec![1.0f32; bytes / 4];
     let (mut times, mut seq) = (Times { plain: vec![Vec::new(); settings.len()], ..Times::default() }, 0);
     for round in 0..=rounds {
+        data = reduce(comm, group, &mut seq, data)?; // each kind finds its own buffer where the one before leaves it
         together();
         let begin = Instant::now();
         for _ in 0..repeat {
             data = reduce(comm, group, &mut seq, data)?;
         }
         let ours = begin.elapsed().as_secs_f64() / repeat as f64;
+        data = copy(data);
         together();
         let begin = Instant::now();
         for _ in 0..repeat {
@@ -97,6 +99,7 @@ fn measure(
         }
         let memory = begin.elapsed().as_secs_f64() / repeat as f64;
         for (i, &piece) in settings.iter().enumerate() {
+            plain(&mut own, piece);
             together();
             let begin = Instant::now();
             for _ in 0..repeat {
