@@ -71,6 +71,13 @@ limit_host() {                              # limit_host HOST SHARE MEMORY: 0 le
     done
 }
 
+allowed_cpus() {                            # the processors that we may use, one a line
+    local range
+    for range in $(awk '/^Cpus_allowed_list/ { gsub(",", " "); $1 = ""; print }' /proc/self/status); do
+        seq "${range%-*}" "${range#*-}"
+    done
+}
+
 enter_cgroup() {                            # enter_cgroup HOST: this process, and what it will start
     local folder
     for folder in $(cgroup_folders "$1"); do

@@ -98,6 +98,10 @@ refused() {                                 # refused CODE WORD OPTION…
     [[ $said == *"$word"* ]] || fail "lab/up $*: '$said' does not say '$word'"
 }
 cpus=$(nproc)
+"$lab/up" --hosts "$cpus" --cores 1 --name ta >/dev/null || fail "as many hosts as cores"
+seen=$(for ((i = 0; i < cpus; i++)); do "$lab/run" --name ta --on "ta$i" grep Cpus_allowed_list /proc/self/status; done | sort -u | wc -l)
+check "processors that hosts of one core have for themselves" "$cpus" "$seen"
+"$lab/down" --name ta >/dev/null || fail "lab/down of hosts with cores of their own"
 refused 2 "how many hosts"
 refused 2 "1 to 100" --hosts 0
 refused 2 "needs a value" --hosts
