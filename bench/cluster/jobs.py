@@ -61,10 +61,11 @@ class Lab:
 
 
 def launched(binary, processes=None, lab=None):
-    """Words before `train …`: over `processes` on this machine, or over the first hosts of a lab."""
+    """Words before `train …`: over `processes` on this machine, each kept to one core, or over the first hosts of a lab."""
     if lab:
         return [*lab.over(processes), binary, "launch", "--"]
-    return [binary, "launch", "--np", processes, "--"]
+    one_core = [f"--mpirun-arg={word}" for word in ("-bind-to", "core")]  # both libraries take it
+    return [binary, "launch", "--np", processes, *one_core, "--"]
 
 
 def independent(launchers, row, steps, how=lambda core: {"strategy": "single", "threads": 1}):
