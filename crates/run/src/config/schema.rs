@@ -40,8 +40,8 @@ schema! {
         /// How images are brought to data.size: crop (scale to cover, cut what hangs over), pad (scale to fit, black
         /// around) or stretch.
         fit: FitName = FitName::Crop, Limit::None;
-        /// Threads that read, decode and augment ahead of training; "auto" is one for each core. Results do not depend
-        /// on it.
+        /// Threads that read, decode and augment ahead of training; "auto" is one for each core, shared among the
+        /// processes of a host. Results do not depend on it.
         threads: Auto<usize> = Auto::Auto, Limit::AtLeast(1.0);
         /// Batches that are made ready ahead; "auto" is two, and at least 64 samples.
         prefetch: Auto<usize> = Auto::Auto, Limit::AtLeast(1.0);
