@@ -3,6 +3,7 @@
 use super::courier::{self, Courier, Rules};
 use super::desk::Desk;
 use super::ffi::Communicator;
+use super::notice::Board;
 use super::rank::{MpiRank, Thread};
 use crate::Comm;
 use crate::world::host_name;
@@ -36,6 +37,8 @@ pub struct Session {
     universe: Option<Universe>,
     /// Of all ranks that were made, to know whether the job failed.
     desks: Vec<Arc<Desk>>,
+    /// Where their couriers said what is not data.
+    notices: Vec<Communicator>,
 }
 
 impl Session {
@@ -56,6 +59,7 @@ impl Session {
             processes: world.processes()?,
             universe: Some(universe),
             desks: Vec::new(),
+            notices: Vec::new(),
         })
     }
 
@@ -123,6 +127,7 @@ impl Session {
             .map_err(|e| Error::failure(format!("cannot start the communication thread: {e}")))?;
         let thread = Arc::new(Thread { work, handle: Some(thread) });
         self.desks.push(desk.clone());
+        self.notices.push(notices);
         let rank = |local| Box::new(MpiRank::new(local, desk.clone(), thread.clone())) as Box<dyn Comm>;
         Ok((0..local).map(rank).collect())
     }
@@ -130,6 +135,17 @@ impl Session {
     /// Gives the job up: MPI is not ended in an orderly way, because that waits for everybody.
     pub fn abandon(&mut self) {
         std::mem::forget(self.universe.take());
+    }
+
+    /// Takes in the farewells of those who left last, when all have: some libraries complain of messages that nobody takes.
+    fn hear_farewells(&mut self) -> Result<()> {
+        let mut all = vec![0; self.processes];
+        self.world.all_gather(&[0], &mut all)?;
+        for notices in self.notices.drain(..) {
+            let mut board = Board::new(notices);
+            while board.receive()?.is_some() {}
+        }
+        Ok(())
     }
 
     /// All processes, for what is compared with the library's own operations.
@@ -143,6 +159,8 @@ impl Drop for Session {
         // After a failure the others may never come to the end: this process just ends, and the launcher ends the rest.
         if std::thread::panicking() || self.desks.iter().any(|d| d.has_failed()) {
             std::mem::forget(self.universe.take());
+        } else if self.universe.is_some() {
+            let _ = self.hear_farewells(); // the end of MPI, which follows, will say what is wrong
         }
     }
 }
