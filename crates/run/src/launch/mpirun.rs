@@ -227,7 +227,9 @@ fn starter_from(path: &Path, said: &str, linked: Library) -> Option<Starter> {
         let version = said.split_whitespace().find_map(|w| w.split_once('.')?.0.parse().ok());
         return Some(Starter::OpenMpi(path.into(), version.unwrap_or(4)));
     }
-    said.trim_start().starts_with("slurm ").then(|| Starter::Srun(path.into(), linked))
+    // "slurm 23.11.4", on Debian "slurm-wlm 22.05.8".
+    let slurm = said.split_whitespace().next().is_some_and(|word| word == "slurm" || word.starts_with("slurm-"));
+    slurm.then(|| Starter::Srun(path.into(), linked))
 }
 
 fn ask(path: &Path) -> Option<String> {
@@ -346,7 +348,9 @@ mod tests {
         assert_eq!(said("mpirun.openmpi (OpenRTE) 4.1.4\n\nReport bugs"), Some(Starter::OpenMpi("x".into(), 4)));
         assert_eq!(said("mpirun (Open MPI) 5.0.7\n"), Some(Starter::OpenMpi("x".into(), 5)));
         assert_eq!(said("HYDRA build details:\n    Version: 4.0.2"), Some(Starter::Mpich("x".into())));
-        assert_eq!(said("slurm 22.05.8\n"), Some(Starter::Srun("x".into(), Library::OpenMpi)));
+        for version in ["slurm 22.05.8\n", "slurm-wlm 22.05.8\n"] {
+            assert_eq!(said(version), Some(Starter::Srun("x".into(), Library::OpenMpi)));
+        }
         assert_eq!(said("GNU bash"), None);
         assert_eq!(library_in("7f r-xp 0 0 /usr/lib/x86_64-linux-gnu/libmpich.so.12.2.1\n"), Library::Mpich);
         assert_eq!(library_in("7f r-xp 0 0 /usr/lib/x86_64-linux-gnu/libmpi.so.40.30.4\n"), Library::OpenMpi);
