@@ -50,7 +50,10 @@ pub struct Muster {
     seats: Vec<Seat>,
     looking: bool,
     begun: bool,
-    refused: Option<String>,
+    /// Why it was refused, and when.
+    refused: Option<(String, f64)>,
+    /// When a word last came.
+    heard: f64,
     run_dir: Option<PathBuf>,
     warnings: Vec<String>,
 }
@@ -68,6 +71,7 @@ impl Muster {
             looking: false,
             begun: false,
             refused: None,
+            heard: 0.0,
             run_dir: None,
             warnings: Vec::new(),
         }
@@ -75,6 +79,7 @@ impl Muster {
 
     /// A process said something; `clock` is the time of day. Gives an order for all, if one is due.
     pub fn hear(&mut self, process: usize, word: Word, now: f64, clock: f64) -> Option<Order> {
+        self.heard = now;
         let seat = self.seats.get_mut(process)?;
         seat.heard = now;
         match word {
@@ -134,7 +139,7 @@ impl Muster {
     }
 
     fn refuse(&mut self, why: String) -> Order {
-        self.refused = Some(why.clone());
+        self.refused = Some((why.clone(), self.heard));
         Order::Refuse { why }
     }
 
@@ -189,8 +194,10 @@ impl Muster {
 
     /// The failure, if there is one to act on now. `over`: what starts processes has ended, so nobody else will speak.
     pub fn verdict(&self, now: f64, over: bool) -> Option<Failure> {
-        if let Some(why) = &self.refused {
-            return Some(Failure { process: None, host: None, how: How::Refused, why: why.clone(), step: 0 });
+        if let Some((why, at)) = &self.refused {
+            // Process 0 first takes away the file that it has shown the others.
+            let ready = over || self.seats[0].end.is_some() || now - at > GRACE;
+            return ready.then(|| Failure { process: None, host: None, how: How::Refused, why: why.clone(), step: 0 });
         }
         if let Some(at) = self.trouble() {
             let cause = self.cause();

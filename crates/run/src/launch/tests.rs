@@ -112,7 +112,10 @@ fn processes_that_differ_do_not_begin() {
     let other = Facts { binary: "x".into(), process: 1, host: "b".into(), ..Facts::default() };
     let order = m.hear(1, Word::Facts(Box::new(other)), 1.0, 0.0);
     assert!(matches!(order, Some(Order::Refuse { why }) if why.contains("1 (b)")));
-    found(&m, 1.0, How::Refused, &["another program"]);
+    assert!(m.verdict(1.0, false).is_none(), "process 0 takes its file away first");
+    found(&m, 5.0, How::Refused, &["another program"]);
+    m.hear(0, Word::Failed { code: 2, why: String::new() }, 1.1, 0.0);
+    found(&m, 1.1, How::Refused, &["another program"]);
 }
 
 #[test]

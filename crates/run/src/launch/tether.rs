@@ -175,6 +175,10 @@ impl Tether {
             }
         };
         drop(written);
+        if answer.is_err() && self.process != 0 {
+            // A starter ends all processes as soon as one has ended: process 0 takes its file away first.
+            std::thread::sleep(Duration::from_millis(300));
+        }
         answer
     }
 
