@@ -281,6 +281,7 @@ impl Run<'_> {
             said: Default::default(),
             last_words: Default::default(),
             muted: false,
+            framed: false,
             stops: 0,
         };
         let mut brood = Brood::start(command, &token, &self.sender, Event::Line)?;
@@ -403,7 +404,10 @@ impl Run<'_> {
                     watch.last_words.entry(process).or_insert_with(|| words.into());
                     return;
                 }
-                if !watch.muted && !watch.muster.nobody() {
+                let frame = self.starter.frames(&text);
+                let own = frame || watch.framed;
+                watch.framed ^= frame;
+                if !own && !watch.muted && !watch.muster.nobody() {
                     self.view.line(Stream::Err, &text);
                 }
                 watch.keep(text);
@@ -425,6 +429,8 @@ struct Watch {
     last_words: std::collections::BTreeMap<usize, String>,
     /// Something failed: what is said from now on are echoes.
     muted: bool,
+    /// Within a text of the starter's own, which is kept for when nothing better is known.
+    framed: bool,
     stops: usize,
 }
 

@@ -107,6 +107,11 @@ impl Starter {
         matches!(self, Self::Mpich(_)) && its.iter().any(|w| line.starts_with(w))
     }
 
+    /// Whether a line of standard error begins or ends one of the starter's own texts: Open MPI draws a line.
+    pub fn frames(&self, line: &str) -> bool {
+        matches!(self, Self::OpenMpi(..)) && line.len() >= 60 && line.bytes().all(|b| b == b'-')
+    }
+
     /// For a sentence.
     pub fn name(&self) -> String {
         match self {
