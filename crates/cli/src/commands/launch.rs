@@ -129,9 +129,10 @@ fn count_signals() -> Arc<AtomicUsize> {
     let seen = count.clone();
     let mut last: Option<Instant> = None;
     let result = ctrlc::set_handler(move || {
-        if last.replace(Instant::now()).is_some_and(|at| at.elapsed() < MOMENT) {
+        if last.is_some_and(|at| at.elapsed() < MOMENT) {
             return;
         }
+        last = Some(Instant::now());
         // The loop that watches acts on it; should it not, the third ends this program.
         if seen.fetch_add(1, Ordering::Relaxed) > 1 {
             std::process::exit(130);

@@ -1,6 +1,6 @@
 //! Where the ranks of a process and its courier meet: orders in, finished work out, and what went wrong.
 
-use super::meeting::Group;
+use super::group::Group;
 use crate::Collective;
 use crate::rest::Dormitory;
 use paceline_base::{Error, Result};
@@ -249,7 +249,7 @@ impl Desk {
         self.left.load(Ordering::Acquire) >= self.local()
     }
 
-    /// Whether no local rank computes: then the courier may have a core.
+    /// Whether no local rank computes: then those who wait do the courier's work.
     pub fn all_wait(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) + self.left.load(Ordering::Relaxed) >= self.local()
     }

@@ -3,7 +3,9 @@
 
 use super::coding::Coding;
 use super::desk::{Desk, Done};
-use super::ffi::{Communicator, Request};
+use super::ffi::Communicator;
+use super::flow::{DEPTH, Flow, Peer, drain};
+use super::group::Group;
 use crate::host::Element;
 use crate::sum::vector;
 use crate::{Collective, chunk};
@@ -15,113 +17,8 @@ use std::slice::{from_raw_parts, from_raw_parts_mut};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Pieces of one span on their way to or from one peer.
-const DEPTH: usize = 4;
-
 /// Two processes exchange so few bytes whole: one round is quicker than two of half the bytes.
 const FEW: usize = 64 << 10;
-
-/// A process that takes part, and which members it holds.
-#[derive(Debug)]
-pub struct Seat {
-    pub process: usize,
-    /// Whether it runs on this host.
-    pub near: bool,
-    pub members: Range<usize>,
-}
-
-/// The ranks of a collective, and the processes that hold them.
-#[derive(Debug)]
-pub struct Group {
-    pub ranks: Box<[usize]>,
-    pub seats: Box<[Seat]>,
-    /// Which seat is this process's.
-    pub me: usize,
-}
-
-impl Group {
-    /// Who sits where. `ranks` ascend, and one of them is held by this process.
-    pub fn new(ranks: &[usize], desk: &Desk) -> Self {
-        let mut seats: Vec<Seat> = Vec::new();
-        for (member, &rank) in ranks.iter().enumerate() {
-            let process = desk.process_of(rank);
-            match seats.last_mut() {
-                Some(seat) if seat.process == process => seat.members.end = member + 1,
-                _ => {
-                    let near = desk.hosts[process] == desk.hosts[desk.process];
-                    seats.push(Seat { process, near, members: member..member + 1 });
-                }
-            }
-        }
-        let me = seats.iter().position(|s| s.process == desk.process).expect("this process takes part");
-        Self { ranks: ranks.into(), seats: seats.into(), me }
-    }
-
-    /// The elements that the process of `seat` is responsible for.
-    pub fn span(&self, len: usize, seat: usize) -> Range<usize> {
-        let (n, m) = (self.ranks.len(), &self.seats[seat].members);
-        chunk(len, n, m.start).start..chunk(len, n, m.end - 1).end
-    }
-}
-
-/// Pieces that go one way between this process and one other, a few at a time, in order.
-#[derive(Clone, Copy)]
-struct Flow {
-    pieces: usize,
-    started: usize,
-    finished: usize,
-    requests: [Request; DEPTH],
-}
-
-impl Flow {
-    fn of(pieces: usize) -> Self {
-        Self { pieces, started: 0, finished: 0, requests: [Request::none(); DEPTH] }
-    }
-
-    fn room(&self) -> bool {
-        self.started - self.finished < DEPTH
-    }
-
-    fn push(&mut self, request: Request) {
-        self.requests[self.started % DEPTH] = request;
-        self.started += 1;
-    }
-
-    /// The oldest piece under way.
-    fn oldest(&mut self) -> Option<&mut Request> {
-        (self.started > self.finished).then(|| &mut self.requests[self.finished % DEPTH])
-    }
-
-    fn is_done(&self) -> bool {
-        self.finished == self.pieces
-    }
-}
-
-/// What passes between this process and one other.
-#[derive(Clone, Copy)]
-struct Peer {
-    seat: usize,
-    process: usize,
-    near: bool,
-    /// Summands of its span, to it.
-    away: Flow,
-    /// Summands of my span, from it.
-    inward: Flow,
-    /// Sums of my span, to it.
-    give: Flow,
-    /// Sums of its span, from it.
-    take: Flow,
-}
-
-impl Peer {
-    fn is_done(&self) -> bool {
-        [&self.away, &self.inward, &self.give, &self.take].iter().all(|f| f.is_done())
-    }
-
-    fn has_begun(&self) -> bool {
-        self.inward.finished > 0 || self.take.finished > 0 || (self.inward.pieces == 0 && self.take.pieces == 0)
-    }
-}
 
 struct Loan {
     local: usize,
@@ -142,10 +39,8 @@ pub struct Meeting {
     dtype: DType,
     len: usize,
     piece: usize,
-    /// Every process sums everything, and nothing is sent back.
+    /// Both of two processes sum everything, and nothing is sent back.
     mutual: bool,
-    /// Pieces that the ranks of this process have summed for others, if mutual.
-    ready: usize,
     /// Pieces of my span that are summed.
     combined: usize,
     /// Where pieces arrive: `DEPTH` for each peer, then those that leave or come encoded.
@@ -179,7 +74,6 @@ impl Meeting {
             len: 0,
             piece: 0,
             mutual: false,
-            ready: 0,
             combined: 0,
             scratch: Vec::new(),
             slot: 0,
@@ -191,7 +85,7 @@ impl Meeting {
     /// Opens it for the first member.
     pub fn open(&mut self, seq: u64, what: Collective, group: Arc<Group>) {
         (self.seq, self.what, self.group, self.active) = (seq, what, Some(group), false);
-        (self.ready, self.combined, self.there, self.moved) = (0, 0, None, Instant::now());
+        (self.combined, self.there, self.moved) = (0, None, Instant::now());
         self.loans.clear();
         self.peers.clear();
     }
@@ -320,10 +214,7 @@ impl Meeting {
         while self.peers[i].away.started < self.peers[i].away.pieces && self.peers[i].away.room() {
             let k = self.peers[i].away.started;
             let range = self.piece_of(seat, k);
-            if !self.mutual || self.ready == k {
-                self.sum_locally::<T>(&range);
-                self.ready += 1;
-            }
+            self.sum_locally::<T>(&range);
             let (at, bytes) = self.encoded(&range, self.away_slot(i, k));
             // SAFETY: the leader's buffer is on loan, and nobody writes to this piece before it is sent; or it lies in a
             // slot of the scratch that is not used again before.
@@ -377,7 +268,7 @@ impl Meeting {
             let range = self.piece_of(me, k);
             if reduces {
                 if !self.mutual {
-                    self.sum_locally::<T>(&range);
+                    self.sum_locally::<T>(&range); // else it was, before it left
                 }
                 // SAFETY: no message that is under way touches this piece of the leader's buffer.
                 let own = unsafe { part_mut(self.leader::<T>(), &range) };
@@ -596,17 +487,6 @@ impl Meeting {
         }
         self.peers.iter().filter(|p| !p.is_done()).map(|p| (first(p), true)).collect()
     }
-}
-
-fn drain(flow: &mut Flow, news: &mut bool) -> Result<()> {
-    while let Some(request) = flow.oldest() {
-        if !request.test()? {
-            break;
-        }
-        flow.finished += 1;
-        *news = true;
-    }
-    Ok(())
 }
 
 fn overlap(a: &Range<usize>, b: &Range<usize>) -> Range<usize> {

@@ -2,7 +2,7 @@
 
 use super::courier::{self, Courier};
 use super::desk::{Desk, Done, Kind, Order, ROOM};
-use super::meeting::Group;
+use super::group::Group;
 use crate::{Collective, Comm, Counters, GroupId, Ticket};
 use paceline_base::{Error, Result};
 use paceline_kernels::Staging;
