@@ -11,6 +11,19 @@ def hidden(exposed, alone):
     return max(0.0, 1 - exposed / alone) if alone > 0 else None
 
 
+def middle_answer(answers):
+    """The answers of all rounds as one: medians of numbers, also inside; of anything else the last one."""
+
+    def of(values):
+        first, last = values[0], values[-1]
+        if isinstance(last, dict):
+            return {key: of([v[key] for v in values if isinstance(v, dict) and v.get(key) is not None] or [None]) for key in last}
+        number = all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in values)
+        return median(values) if number and any(v != first for v in values) else last
+
+    return of(answers)
+
+
 def network_bound(compute, alone):
     """How many times longer the link is busy with a step's gradients than the cores with its arithmetic; above 1: bound by it."""
     return alone / compute

@@ -3,10 +3,10 @@
 import json
 import subprocess
 
+import figures
 import paceline
 from common.program import Failed
 from common.rounds import rounds
-from figures import gradient_bytes
 from jobs import MPIRUN, WORKER, Lab, independent, launched, lines_of_json, needs, run
 from rows import flowers
 from subjects import ALLREDUCE, CURVE, CURVE_BATCH, CURVE_STEPS, HERE, INDEPENDENT, LAB, LAB_ALONE, MATMUL, MATMUL_BLOCK, MATMUL_N, RATE
@@ -20,7 +20,15 @@ class Bench:
         self.binary, self.example, self.options, self.save, self.say = binary, example, options, save, say
 
     def visit(self, name, subjects, measure, entry, shown):
-        rounds(name, subjects, self.options.repeats, self.options.seed, measure, entry, self.save, self.say, shown)
+        """What is kept beside the samples is the middle of all rounds, like the samples."""
+        answers = {subject: [] for subject in subjects}
+
+        def kept(subject):
+            answer, sample = measure(subject)
+            answers[subject].append(answer)
+            return figures.middle_answer(answers[subject]), sample
+
+        rounds(name, subjects, self.options.repeats, self.options.seed, kept, entry, self.save, self.say, shown)
 
 
 def examples_per_second(seconds):
@@ -91,7 +99,7 @@ def exchange_alone(bench, parameters, lab):
     """Seconds of an all-reduce of all gradients with nothing to compute beside it."""
     mpirun = MPIRUN[bench.options.library]
     words = [*lab.over(2), mpirun[0], "-np", 2] if lab else [*mpirun, "-np", 2]
-    _, seconds = allreduce_once([*words, bench.example], gradient_bytes(parameters))
+    _, seconds = allreduce_once([*words, bench.example], figures.gradient_bytes(parameters))
     return seconds
 
 

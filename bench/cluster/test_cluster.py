@@ -79,6 +79,13 @@ class Answers(unittest.TestCase):
             measure.matmul_flops('{"layouts": []}')
 
 
+class Rounds(unittest.TestCase):
+    def test_what_is_kept_is_the_middle_of_all_rounds(self):
+        got = figures.middle_answer([{"a": 1, "s": {"x": 1.0}, "t": "p", "n": 61}, {"a": 9, "s": {"x": 3.0}, "t": "q", "n": 61}, {"a": 2, "s": {"x": 2.0}, "t": "r", "n": 61}])
+        self.assertEqual(got, {"a": 2, "s": {"x": 2.0}, "t": "r", "n": 61})
+        self.assertEqual(figures.middle_answer([{"a": None, "b": {}}, {"a": 4, "b": {"y": 1}}]), {"a": 4, "b": {"y": 1}})
+
+
 class Requirements(unittest.TestCase):
     def test_allreduce(self):
         rows = {

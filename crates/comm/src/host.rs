@@ -10,8 +10,9 @@ use crate::{Comm, Ticket};
 use paceline_base::Result;
 use paceline_base::units::DType;
 use paceline_kernels::Staging;
+use paceline_kernels::cpu::Floats;
 use std::cell::UnsafeCell;
-use std::ops::Add;
+use std::ops::{Add, Range};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -52,23 +53,27 @@ pub fn stage<T: Element>(values: &[T]) -> Staging {
 }
 
 /// Lends new memory for `len` numbers, all zero: to receive into.
-pub fn room<T: Element>(len: usize) -> Staging {
-    let memory = Arc::new(Memory((0..len).map(|_| UnsafeCell::new(T::default())).collect()));
-    let data = NonNull::from(&*memory.0).cast::<u8>();
-    // SAFETY: as in `stage`.
-    unsafe { Staging::new(data, len * size_of::<T>(), T::DTYPE, memory) }
+pub fn room<T: Element>(len: usize) -> Result<Staging> {
+    Ok(Floats::new(len * (size_of::<T>() / size_of::<f32>()))?.lend(T::DTYPE))
 }
 
 /// A message under way whose content others may read meanwhile.
 #[must_use]
 pub struct Sending(Ticket);
 
-/// Starts to send numbers without taking them: several ranks may get the same ones, and this one may compute with them.
-pub fn send_shared<T: Element>(comm: &mut dyn Comm, to: usize, seq: u64, values: &Arc<Vec<T>>) -> Result<Sending> {
-    let data = NonNull::from(&values[..]).cast::<u8>();
+/// Starts to send a part of some numbers without taking them: several ranks may get the same ones, and this one may compute with them.
+pub fn send_shared<T: Element, K: AsRef<[T]> + Send + Sync + 'static>(
+    comm: &mut dyn Comm,
+    to: usize,
+    seq: u64,
+    keep: &Arc<K>,
+    part: Range<usize>,
+) -> Result<Sending> {
+    let values = &(**keep).as_ref()[part];
+    let data = NonNull::from(values).cast::<u8>();
     // SAFETY: initialised, aligned, and kept by the clone of the `Arc`, through which nobody can write while there is more than one. What is
     // given to `send` is only read, by the contract of `Comm`, and the staging is dropped when it comes back.
-    let staging = unsafe { Staging::new(data, size_of_val(&values[..]), T::DTYPE, Arc::clone(values) as _) };
+    let staging = unsafe { Staging::new(data, size_of_val(values), T::DTYPE, Arc::clone(keep) as _) };
     comm.send(to, seq, staging).map(Sending)
 }
 

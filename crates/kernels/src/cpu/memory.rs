@@ -3,9 +3,13 @@
 //! Backward passes walk columns of row-major operands, a page per row; on 4 KiB pages that is a translation miss per row, on 2 MiB
 //! pages none.
 
+use crate::device::Staging;
+use paceline_base::units::DType;
 use paceline_base::{Error, Result};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// From this size on a block is aligned to huge pages and asks for them.
 const HUGE: usize = 2 << 20;
@@ -92,9 +96,64 @@ impl Drop for Memory {
     }
 }
 
+/// Numbers in such memory, for those who keep large matrices of their own.
+///
+/// Pages come with the first touch. Where that is a read, as when products are added to zeros, a page is given twice, and the second
+/// time all cores of the process are interrupted: write numbers before they are added to.
+///
+/// ```
+/// use paceline_kernels::cpu::Floats;
+/// let mut values = Floats::new(3)?;
+/// values[1] = 2.0;
+/// assert_eq!(values[..], [0.0, 2.0, 0.0]);
+/// # Ok::<(), paceline_base::Error>(())
+/// ```
+pub struct Floats(Memory);
+
+impl Floats {
+    /// `len` zeros.
+    pub fn new(len: usize) -> Result<Self> {
+        Memory::new(len).map(Self)
+    }
+
+    /// Lends the memory, as numbers of this type.
+    pub fn lend(self, dtype: DType) -> Staging {
+        let (data, bytes) = (self.0.data.cast(), self.0.len * size_of::<f32>());
+        assert!(bytes.is_multiple_of(dtype.size()), "{bytes} bytes are no numbers of type {dtype:?}");
+        // SAFETY: zeroed or written, aligned to cache lines, kept by what is given along, and no longer reached by another way.
+        unsafe { Staging::new(data, bytes, dtype, Arc::new(self.0)) }
+    }
+}
+
+impl Deref for Floats {
+    type Target = [f32];
+
+    fn deref(&self) -> &[f32] {
+        // SAFETY: so many initialised elements; nobody else reaches them, and who borrows this value does not write.
+        unsafe { std::slice::from_raw_parts(self.0.as_ptr(), self.0.len) }
+    }
+}
+
+impl DerefMut for Floats {
+    fn deref_mut(&mut self) -> &mut [f32] {
+        // SAFETY: as above, borrowed by one.
+        unsafe { std::slice::from_raw_parts_mut(self.0.as_ptr(), self.0.len) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn floats_are_lent_as_numbers_of_both_types() {
+        let mut values = Floats::new(4).unwrap();
+        values[2] = 1.0;
+        let staging = values.lend(DType::F32);
+        assert_eq!((staging.len(), &staging.bytes()[8..12]), (4, &1.0f32.to_ne_bytes()[..]));
+        assert_eq!(Floats::new(6 << 20).unwrap().lend(DType::F64).len(), 3 << 20);
+        assert!(std::panic::catch_unwind(|| Floats::new(3).unwrap().lend(DType::F64)).is_err());
+    }
 
     #[test]
     fn blocks_are_aligned_and_zero() {

@@ -29,6 +29,7 @@ mod windows;
 pub use conv::{Algorithm, ConvCase, Pass, measure};
 pub use gemm::Gemm;
 pub use isa::Isa;
+pub use memory::Floats;
 pub use peak::peak_flops;
 pub use verify::{VECTORS, add_times_vectors, transposed_dot};
 

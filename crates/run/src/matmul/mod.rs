@@ -21,6 +21,7 @@ mod npy;
 mod output;
 mod prepare;
 mod rank;
+mod slab;
 #[cfg(test)]
 mod tests;
 

@@ -8,6 +8,7 @@ use super::check::{self, VECTORS, Verified};
 use super::cost::{Keeping, Speeds};
 use super::factor::Factor;
 use super::npy::Npy;
+use super::slab::Slab;
 use paceline_base::random::{Stream, Use};
 use paceline_base::{Error, Result};
 use paceline_comm::{Collective, Comm, GroupId, Ticket, host};
@@ -58,8 +59,8 @@ pub struct Outcome {
     pub check_seconds: f64,
 }
 
-/// Blocks by their place.
-type Held = HashMap<(usize, usize), Vec<f32>>;
+/// The blocks of the product that a rank holds.
+type Held = Slab<(usize, usize)>;
 
 /// See the module's text.
 pub struct Rank {
@@ -142,12 +143,13 @@ impl Rank {
         let (rank, size) = (self.comm.rank(), self.comm.size());
         if size > 1 {
             let content = Arc::new(a);
-            let mut room = host::room::<f32>(content.len());
+            let mut room = host::room::<f32>(content.len())?;
             let mut times = Vec::new();
             for _ in 0..5 {
                 self.meet()?;
                 let begin = Instant::now();
-                let sending = host::send_shared(&mut *self.comm, (rank + 1) % size, self.seq, &content)?;
+                let sending =
+                    host::send_shared(&mut *self.comm, (rank + 1) % size, self.seq, &content, 0..content.len())?;
                 let ticket = self.comm.receive((rank + size - 1) % size, self.seq, room)?;
                 self.seq += 1;
                 room = self.comm.wait(ticket)?;
@@ -165,19 +167,22 @@ impl Rank {
     pub fn run(&mut self, placement: &Placement, task: &Task<'_>) -> Result<Outcome> {
         let me = self.comm.rank();
         let begin = Instant::now();
-        let mut stored = HashMap::new();
+        let mut stored = Slab::empty()?;
         if task.keeping == Keeping::Stored {
-            for &matrix in placement.factors() {
-                for &at in placement.held(me) {
-                    self.check_stop(task)?;
-                    let piece = Piece { matrix, at };
-                    stored.insert(piece, Arc::new(make(placement, task, piece)?));
-                }
+            let held = placement.factors().iter();
+            let pieces: Vec<Piece> =
+                held.flat_map(|&matrix| placement.held(me).iter().map(move |&at| Piece { matrix, at })).collect();
+            stored.renew(pieces.iter().map(|piece| (*piece, placement.blocks.len(piece.at))))?;
+            for piece in pieces {
+                self.check_stop(task)?;
+                fill(placement, task, piece, stored.get_mut(piece).expect("placed above"))?;
             }
         }
-        let mut product: Held = HashMap::new();
+        let stored = Arc::new(stored);
+        let mut product: Held = Slab::empty()?;
         if placement.product != Product::Trace {
-            product = placement.held(me).iter().map(|&at| (at, vec![0.0; placement.blocks.len(at)])).collect();
+            product.renew(placement.held(me).iter().map(|&at| (at, placement.blocks.len(at))))?;
+            product.clear();
         }
         self.meet()?;
         let made_seconds = begin.elapsed().as_secs_f64();
@@ -200,7 +205,7 @@ impl Rank {
         let begin = Instant::now();
         let mut verified = None;
         if placement.product != Product::Trace {
-            if let (Some(error), Some(block)) = (task.inject, product.get_mut(&(0, 0))) {
+            if let (Some(error), Some(block)) = (task.inject, product.get_mut((0, 0))) {
                 block[0] += error;
             }
             verified = Some(self.verify(placement, task, &stored, &product)?);
@@ -208,7 +213,7 @@ impl Rank {
         let check_seconds = begin.elapsed().as_secs_f64();
         if let Some(out) = task.out {
             let blocks = &placement.blocks;
-            for (&(i, j), values) in &product {
+            for ((i, j), values) in product.iter() {
                 out.write((blocks.start(i), blocks.start(j)), blocks.extent(j), values)?;
             }
             out.sync()?;
@@ -236,7 +241,7 @@ impl Rank {
         &mut self,
         placement: &Placement,
         task: &Task<'_>,
-        stored: &HashMap<Piece, Arc<Vec<f32>>>,
+        stored: &Arc<Slab<Piece>>,
         product: &mut Held,
     ) -> Result<(f64, f64)> {
         let me = self.comm.rank();
@@ -245,7 +250,7 @@ impl Rank {
         let (mut computing, mut trace, mut done) = (0.0, 0.0, 0.0);
         let mut next = self.begin(placement, task, stored, 0)?;
         let mut came: HashMap<Piece, Staging> = HashMap::new();
-        let mut made: HashMap<Piece, Vec<f32>> = HashMap::new();
+        let mut made: Slab<Piece> = Slab::empty()?;
         for k in 0..steps {
             self.free.extend(came.drain().map(|(_, room)| room));
             for (piece, ticket) in next.incoming {
@@ -254,18 +259,18 @@ impl Rank {
             let outgoing = next.outgoing;
             next = self.begin(placement, task, stored, k + 1)?;
             if task.keeping == Keeping::Fresh {
-                made.clear();
-                for piece in placement.needs(k, me) {
-                    made.insert(piece, make(placement, task, piece)?);
+                let pieces = placement.needs(k, me);
+                made.renew(pieces.iter().map(|piece| (*piece, placement.blocks.len(piece.at))))?;
+                for piece in pieces {
+                    fill(placement, task, piece, made.get_mut(piece).expect("placed above"))?;
                 }
             }
             for work in placement.work(k, me) {
                 self.check_stop(task)?;
                 self.comm.progress()?;
                 let [left, right] = [work.left, work.right].map(|piece| {
-                    let own = stored.get(&piece).map(|block| &block[..]);
+                    let own = stored.get(piece).or_else(|| made.get(piece));
                     own.or_else(|| came.get(&piece).map(host::values::<f32>))
-                        .or_else(|| made.get(&piece).map(|b| &b[..]))
                 });
                 let (Some(left), Some(right)) = (left, right) else {
                     return Err(Error::internal(format!("step {k} of rank {me} lacks a block of {work:?}")));
@@ -287,7 +292,7 @@ impl Rank {
     fn work(&mut self, placement: &Placement, work: &Work, left: &[f32], right: &[f32], product: &mut Held) -> f64 {
         let ((i, k), (_, j)) = (work.left.at, work.right.at);
         let [rows, terms, columns] = [i, k, j].map(|at| placement.blocks.extent(at));
-        match work.to.and_then(|at| product.get_mut(&at)) {
+        match work.to.and_then(|at| product.get_mut(at)) {
             Some(block) => {
                 self.gemm.add_product([rows, terms, columns], left, right, block);
                 0.0
@@ -305,7 +310,7 @@ impl Rank {
         &mut self,
         placement: &Placement,
         task: &Task<'_>,
-        stored: &HashMap<Piece, Arc<Vec<f32>>>,
+        stored: &Arc<Slab<Piece>>,
         k: usize,
     ) -> Result<Underway> {
         let mut underway = Underway::default();
@@ -317,11 +322,12 @@ impl Rank {
         for (i, m) in moves.iter().enumerate() {
             let seq = self.seq + i as u64;
             if m.from == me {
-                underway.outgoing.push(host::send_shared(&mut *self.comm, m.to, seq, &stored[&m.piece])?);
+                let place = stored.place(m.piece).expect("the sender holds what it sends");
+                underway.outgoing.push(host::send_shared(&mut *self.comm, m.to, seq, stored, place)?);
             } else if m.to == me {
                 let len = placement.blocks.len(m.piece.at);
                 let at = self.free.iter().position(|room| room.len() == len);
-                let room = at.map_or_else(|| host::room::<f32>(len), |at| self.free.swap_remove(at));
+                let room = at.map_or_else(|| host::room::<f32>(len), |at| Ok(self.free.swap_remove(at)))?;
                 underway.incoming.push((m.piece, self.comm.receive(m.from, seq, room)?));
             }
         }
@@ -334,7 +340,7 @@ impl Rank {
         &mut self,
         placement: &Placement,
         task: &Task<'_>,
-        stored: &HashMap<Piece, Arc<Vec<f32>>>,
+        stored: &Arc<Slab<Piece>>,
         product: &Held,
     ) -> Result<Verified> {
         let n = placement.blocks.n;
@@ -346,7 +352,8 @@ impl Rank {
         // Each pass: the product with the vectors, and after it the squared norms of the rows.
         let (y, right_squares) = self.pass(placement, &x, |at| factor(placement, task, stored, right, at))?;
         let (z, left_squares) = self.pass(placement, &y, |at| factor(placement, task, stored, Matrix::A, at))?;
-        let (w, squares) = self.pass(placement, &x, |at| Ok(Block::Lent(&product[&at])))?;
+        let (w, squares) =
+            self.pass(placement, &x, |at| Ok(Block::Lent(product.get(at).expect("a rank checks what it holds"))))?;
         let roundings = Gemm::roundings((0..placement.steps()).map(|k| placement.blocks.extent(k)));
         Ok(check::compare(&z, &w, &left_squares, right_squares.iter().sum(), squares.iter().sum(), roundings))
     }
@@ -398,27 +405,27 @@ impl Block<'_> {
 fn factor<'a>(
     placement: &Placement,
     task: &Task<'_>,
-    stored: &'a HashMap<Piece, Arc<Vec<f32>>>,
+    stored: &'a Slab<Piece>,
     matrix: Matrix,
     at: (usize, usize),
 ) -> Result<Block<'a>> {
     let piece = Piece { matrix, at };
-    match stored.get(&piece) {
-        Some(block) => Ok(Block::Lent(block)),
-        None => make(placement, task, piece).map(Block::Made),
+    if let Some(block) = stored.get(piece) {
+        return Ok(Block::Lent(block));
     }
+    let mut values = vec![0.0; placement.blocks.len(at)];
+    fill(placement, task, piece, &mut values)?;
+    Ok(Block::Made(values))
 }
 
-fn make(placement: &Placement, task: &Task<'_>, piece: Piece) -> Result<Vec<f32>> {
-    let mut values = vec![0.0; placement.blocks.len(piece.at)];
+fn fill(placement: &Placement, task: &Task<'_>, piece: Piece, values: &mut [f32]) -> Result<()> {
     let which = if piece.matrix == Matrix::A { 0 } else { 1 };
-    task.factors[which].fill(&placement.blocks, piece.at, &mut values)?;
-    Ok(values)
+    task.factors[which].fill(&placement.blocks, piece.at, values)
 }
 
 /// What a rank's blocks of the product have in its trace.
 fn diagonal(placement: &Placement, product: &Held) -> f64 {
     let count = placement.blocks.count();
-    let blocks = (0..count).filter_map(|i| product.get(&(i, i)).map(|block| (placement.blocks.extent(i), block)));
+    let blocks = (0..count).filter_map(|i| product.get((i, i)).map(|block| (placement.blocks.extent(i), block)));
     blocks.map(|(n, block)| (0..n).map(|i| f64::from(block[i * n + i])).sum::<f64>()).sum()
 }
