@@ -1,4 +1,7 @@
 //! A rank's program: the schedule's tasks, filtered to one rank, with the waits put where results are needed.
+//!
+//! The end of an exchange and the update that needs it may be left to the step that follows, which does not need the new parameters
+//! before it comes to them: while the first layers compute, gradients of the last ones are still on their way ([`Late`]).
 
 use paceline_base::Result;
 use paceline_base::collective::Collective;
@@ -59,6 +62,32 @@ pub struct Program {
     pub metrics: BufferId,
     /// Samples whose loss this rank computes.
     pub samples: usize,
+    /// What may be left to the step that follows.
+    pub late: Vec<Late>,
+    /// By instruction: the buffers that its task touches on this rank, whole ones.
+    touched: Vec<Vec<BufferId>>,
+}
+
+/// Instructions that nothing in their own step depends on: waiting for the sum of some gradients, and moving parameters by it.
+#[derive(Debug)]
+pub struct Late {
+    /// Which.
+    pub instructions: Range<usize>,
+    /// The buffers that they touch.
+    touched: Vec<BufferId>,
+}
+
+impl Program {
+    /// Before which instructions of this program what an `earlier` one has left must be done: (instruction, number in `late`), in order.
+    pub fn due(&self, earlier: &Program) -> Vec<(usize, usize)> {
+        let first = |late: &Late| {
+            let touches = |t: &Vec<BufferId>| t.iter().any(|buffer| late.touched.contains(buffer));
+            self.touched.iter().position(touches).unwrap_or(self.instructions.len())
+        };
+        let mut due: Vec<_> = earlier.late.iter().enumerate().map(|(number, late)| (first(late), number)).collect();
+        due.sort_unstable();
+        due
+    }
 }
 
 /// Announces every group of the schedule, in the same order on every rank.
@@ -79,6 +108,7 @@ pub fn groups(schedule: &Schedule, comm: &mut dyn Comm) -> Result<HashMap<Vec<us
 pub fn program(schedule: &Schedule, phase: usize, rank: usize, groups: &HashMap<Vec<usize>, GroupId>) -> Program {
     let tasks = &schedule.phases[phase].tasks;
     let mut instructions = Vec::new();
+    let (mut touched, mut late): (Vec<Vec<BufferId>>, Vec<Late>) = Default::default();
     let mut open: Vec<(usize, usize)> = Vec::new(); // task, slot
     let (mut slots, mut sequence, mut samples) = (0, 0, 0);
     for (id, task) in tasks.iter().enumerate() {
@@ -86,6 +116,7 @@ pub fn program(schedule: &Schedule, phase: usize, rank: usize, groups: &HashMap<
         if !task.involves(rank) {
             continue;
         }
+        let begin = instructions.len();
         open.retain(|&(started, slot)| {
             let needed = task.after.iter().any(|e| e.lag == 0 && e.task == started);
             if needed {
@@ -93,6 +124,13 @@ pub fn program(schedule: &Schedule, phase: usize, rank: usize, groups: &HashMap<
             }
             !needed
         });
+        let waits = instructions.len() > begin;
+        touched.resize(instructions.len(), Vec::new());
+        let touches = task.touches().into_iter().filter(|t| t.0 == rank);
+        touched.push(touches.map(|(_, buffer, _)| schedule.root(rank, buffer)).collect());
+        if waits && matches!(task.kind, TaskKind::Update(_)) {
+            late.push(Late { instructions: begin..touched.len(), touched: touched[touched.len() - 1].clone() });
+        }
         let mut slot = || {
             open.push((id, slots));
             slots += 1;
@@ -124,6 +162,11 @@ pub fn program(schedule: &Schedule, phase: usize, rank: usize, groups: &HashMap<
         });
     }
     instructions.extend(open.iter().map(|&(_, slot)| Instruction::Wait { slot }));
+    touched.resize(instructions.len(), Vec::new());
+    late.retain(|late| {
+        let later = touched[late.instructions.end..].iter().flatten();
+        !later.into_iter().any(|buffer| late.touched.contains(buffer)) // shared updates are gathered at once
+    });
     let reads = |i: &Instruction| matches!(i, Instruction::Load { .. } | Instruction::Labels { .. });
     let loaded = instructions.iter().rposition(reads).unwrap_or(0);
     Program {
@@ -134,5 +177,51 @@ pub fn program(schedule: &Schedule, phase: usize, rank: usize, groups: &HashMap<
         loaded,
         metrics: schedule.metrics[rank],
         samples,
+        late,
+        touched,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use paceline_base::optim::Rule;
+    use paceline_graph::{Graph, presets};
+    use paceline_plan::{Batches, Plan, UpdateMode, lower};
+
+    /// Programs of rank 0 of two, for training steps of two sizes and an evaluation.
+    fn programs(update: UpdateMode) -> Vec<Program> {
+        let layers = presets::mlp(&[8, 6], paceline_base::op::Activation::Relu, 0.0);
+        let graph = Graph::build("mlp", &layers, &[5], 3, 0.0).unwrap();
+        let mut plan = Plan::data_parallel(2);
+        (plan.store.update, plan.store.bucket) = (update, 1);
+        let batches = Batches { train: vec![4, 2], evaluate: vec![4] };
+        let schedule = lower(&graph, &plan, &batches, Rule::Sgd, &[]).unwrap();
+        let mut comm = paceline_comm::threads(2).swap_remove(0);
+        let groups = groups(&schedule, &mut comm).unwrap();
+        (0..3).map(|phase| program(&schedule, phase, 0, &groups)).collect()
+    }
+
+    #[test]
+    fn the_last_layers_are_due_last() {
+        let programs = programs(UpdateMode::Replicated);
+        assert_eq!(programs[0].late.len(), 6, "weights and biases of three layers");
+        for late in programs.iter().flat_map(|p| &p.late) {
+            assert_eq!(late.instructions.len(), 2);
+        }
+        assert!(programs[2].late.is_empty(), "an evaluation has no updates");
+        for next in &programs {
+            let due = next.due(&programs[0]);
+            // Buckets stand in backward order: the first layer's are needed first, before the first kernel.
+            assert_eq!(due.iter().map(|d| d.1 / 2).collect::<Vec<_>>(), [2, 2, 1, 1, 0, 0]);
+            let kernel = |n: usize| next.instructions[..n].iter().filter(|i| i.call().is_some()).count();
+            assert_eq!(kernel(due[0].0), 0);
+            assert!(kernel(due[2].0) > 0 && due[4].0 > due[2].0 && due[5].0 < next.instructions.len());
+        }
+    }
+
+    #[test]
+    fn what_is_gathered_at_once_is_not_left() {
+        assert!(programs(UpdateMode::Sharded).iter().all(|p| p.late.is_empty()));
     }
 }

@@ -1,13 +1,14 @@
-//! One rank: its device, its comm, its programs; executes one step at a time and says where the time went.
+//! One rank: its device, its comm, its programs; executes one step at a time and says where the time went. A step may leave its last
+//! updates to the next one (see [`program`]).
 //!
 //! Nothing here allocates once the rank is made.
 
 use crate::program::{self, Instruction, Program};
-use paceline_base::kernel::{BufferId, StepArgs, Values};
+use paceline_base::kernel::{BufferId, Call, StepArgs, Values};
 use paceline_base::{Error, Result};
 use paceline_comm::{Comm, Ticket};
 use paceline_data::{Features, Samples, Supply};
-use paceline_kernels::{Device, Event};
+use paceline_kernels::{Device, Event, Staging};
 use paceline_plan::Schedule;
 use paceline_record::TimeSplit;
 use std::sync::Arc;
@@ -21,6 +22,8 @@ pub struct Batch<'a> {
     pub id: Option<u64>,
     /// The batch after this one, if it is known: its samples are fetched into the caches while this one is computed on.
     pub next: Option<Next<'a>>,
+    /// Whether updates whose gradients are still on their way may be left to the step that follows, or to [`Rank::settle`].
+    pub leaves: bool,
 }
 
 /// Where the rows of a batch are.
@@ -57,12 +60,12 @@ pub struct Next<'a> {
 impl<'a> Batch<'a> {
     /// A batch in memory, with nothing known of what follows.
     pub fn new(samples: &'a dyn Samples, at: &'a dyn Fn(usize) -> usize) -> Self {
-        Self { rows: Rows::Memory { samples, at }, id: None, next: None }
+        Self { rows: Rows::Memory { samples, at }, id: None, next: None, leaves: false }
     }
 
     /// A batch of a supply: `count` rows from position `start` on.
     pub fn supplied(supply: &'a dyn Supply, start: u64, count: usize) -> Self {
-        Self { rows: Rows::Supply { supply, start, end: start + count as u64 }, id: None, next: None }
+        Self { rows: Rows::Supply { supply, start, end: start + count as u64 }, id: None, next: None, leaves: false }
     }
 }
 
@@ -87,6 +90,51 @@ enum Doing {
     Update,
 }
 
+impl Doing {
+    fn of(instruction: &Instruction) -> Self {
+        match instruction {
+            Instruction::Begin(_) | Instruction::Load { .. } | Instruction::Labels { .. } => Self::Input,
+            Instruction::Run(_) => Self::Compute,
+            Instruction::Update(_) => Self::Update,
+            _ => Self::Comm,
+        }
+    }
+}
+
+/// Tells what the time goes into.
+struct Clock {
+    doing: Doing,
+    since: Instant,
+    split: [Duration; 4],
+}
+
+impl Clock {
+    fn start(doing: Doing) -> Self {
+        Self { doing, since: Instant::now(), split: [Duration::ZERO; 4] }
+    }
+
+    fn turn_to(&mut self, doing: Doing) {
+        if doing != self.doing {
+            let now = Instant::now();
+            self.split[self.doing as usize] += now - self.since;
+            (self.since, self.doing) = (now, doing);
+        }
+    }
+
+    fn stop(mut self) -> [Duration; 4] {
+        self.split[self.doing as usize] += self.since.elapsed();
+        self.split
+    }
+}
+
+/// What a step has left to the next one.
+#[derive(Clone, Copy)]
+struct Left {
+    phase: usize,
+    args: StepArgs,
+    half: usize,
+}
+
 /// A rank that can execute the phases of a schedule.
 pub struct Rank<D: Device, C: Comm> {
     /// What computes.
@@ -95,8 +143,15 @@ pub struct Rank<D: Device, C: Comm> {
     pub comm: C,
     /// What is executed.
     pub schedule: Arc<Schedule>,
-    programs: Vec<Program>,
-    pending: Vec<Option<(Ticket, BufferId)>>,
+    programs: Arc<[Program]>,
+    /// By phase and phase before it: see [`Program::due`].
+    due: Arc<[Vec<Vec<(usize, usize)>>]>,
+    /// Two halves, because operations of two steps may be under way.
+    pending: [Vec<Option<(Ticket, BufferId)>>; 2],
+    /// How many are under way.
+    open: usize,
+    left: Option<Left>,
+    last: Event,
     rows: Vec<usize>,
     /// The rows of the batch that was announced as the next one, if any.
     ahead: Vec<usize>,
@@ -115,8 +170,9 @@ impl<D: Device, C: Comm> Rank<D, C> {
             return Err(Error::internal(format!("a schedule of {} ranks on {} ranks", schedule.ranks, comm.size())));
         }
         let groups = program::groups(&schedule, &mut comm)?;
-        let programs: Vec<Program> =
+        let programs: Arc<[Program]> =
             (0..schedule.phases.len()).map(|p| program::program(&schedule, p, rank, &groups)).collect();
+        let due = programs.iter().map(|p| programs.iter().map(|earlier| p.due(earlier)).collect()).collect();
         device.allocate(&schedule.arenas[rank])?;
         device.prepare(&mut programs.iter().flat_map(|p| &p.instructions).filter_map(Instruction::call))?;
         let slots = programs.iter().map(|p| p.slots).max().unwrap_or(0);
@@ -126,7 +182,11 @@ impl<D: Device, C: Comm> Rank<D, C> {
             comm,
             schedule,
             programs,
-            pending: vec![None; slots],
+            due,
+            pending: [vec![None; slots], vec![None; slots]],
+            open: 0,
+            left: None,
+            last: Event(0),
             rows: Vec::with_capacity(rows),
             ahead: Vec::with_capacity(rows),
             announced: None,
@@ -160,15 +220,12 @@ impl<D: Device, C: Comm> Rank<D, C> {
 
     /// Executes one step. `control` is this rank's wish; the result holds the sum of all ranks' wishes.
     pub fn step(&mut self, phase: usize, batch: &Batch<'_>, args: &StepArgs, control: f64) -> Result<StepResult> {
-        let program = &self.programs[phase];
+        let (programs, all_due) = (self.programs.clone(), self.due.clone());
+        let program = &programs[phase];
         let base = self.sequence;
         self.sequence += program.sequence;
         let first = program.rows.start;
-        let mut doing = Doing::Input;
-        let mut since = Instant::now();
-        let mut split = [Duration::ZERO; 4];
-        let mut last = Event(0);
-        let mut open = 0usize;
+        let mut clock = Clock::start(Doing::Input);
         match batch.rows {
             Rows::Supply { supply, start, .. } => {
                 let position = |row: usize| start + row as u64;
@@ -184,18 +241,25 @@ impl<D: Device, C: Comm> Rank<D, C> {
         }
         self.announced = None;
         let mut next = batch.next.as_ref();
+        let left = self.left.take();
+        let half = left.map_or(0, |left| 1 - left.half);
+        let mut due = left.map_or(&[][..], |left| &all_due[phase][left.phase]);
+        let mut later = if batch.leaves { &program.late[..] } else { &[] };
         for (number, instruction) in program.instructions.iter().enumerate() {
-            let now_doing = match instruction {
-                Instruction::Begin(_) | Instruction::Load { .. } | Instruction::Labels { .. } => Doing::Input,
-                Instruction::Run(_) => Doing::Compute,
-                Instruction::Update(_) => Doing::Update,
-                _ => Doing::Comm,
-            };
-            if now_doing != doing {
-                let now = Instant::now();
-                split[doing as usize] += now - since;
-                (since, doing) = (now, now_doing);
+            if let Some((late, others)) = later.split_first()
+                && late.instructions.contains(&number)
+            {
+                if number + 1 == late.instructions.end {
+                    later = others;
+                }
+                continue;
             }
+            while let (Some(left), Some((&(_, late), others))) = (&left, due.split_first().filter(|d| d.0.0 <= number))
+            {
+                self.finish(&programs, left, late, &mut clock)?;
+                due = others;
+            }
+            clock.turn_to(Doing::of(instruction));
             match instruction {
                 Instruction::Begin(metrics) => {
                     self.device.load(*metrics, 0, Values::F64(&[0.0, 0.0, 0.0, control]));
@@ -225,52 +289,109 @@ impl<D: Device, C: Comm> Rank<D, C> {
                 Instruction::Run(call) | Instruction::Update(call) => {
                     if let (Some(next), Rows::Memory { samples, .. }) = (next.take(), batch.rows) {
                         self.ahead.clear();
-                        self.ahead.extend(self.programs[next.phase].rows.clone().map(next.at));
+                        self.ahead.extend(programs[next.phase].rows.clone().map(next.at));
                         for &sample in &self.ahead {
                             let features = samples.features(sample);
                             self.device.prefetch(slice(&features, 0, features.len()));
                         }
                         self.announced = Some(next.id);
                     }
-                    if open > 0 {
-                        self.comm.progress()?; // before the kernel, which may take long
-                    }
-                    last = self.device.submit(call, args);
+                    self.submit(call, args)?;
                 }
                 Instruction::Send { to, seq, buffer, slot } => {
-                    self.device.wait(last);
-                    let staging = self.device.pack(*buffer);
-                    self.pending[*slot] = Some((self.comm.send(*to, base + seq, staging)?, *buffer));
-                    open += 1;
+                    let staging = self.pack(*buffer);
+                    let ticket = self.comm.send(*to, base + seq, staging)?;
+                    self.started(half, *slot, ticket, *buffer);
                 }
                 Instruction::Receive { from, seq, buffer, slot } => {
-                    self.device.wait(last);
-                    let staging = self.device.pack(*buffer);
-                    self.pending[*slot] = Some((self.comm.receive(*from, base + seq, staging)?, *buffer));
-                    open += 1;
+                    let staging = self.pack(*buffer);
+                    let ticket = self.comm.receive(*from, base + seq, staging)?;
+                    self.started(half, *slot, ticket, *buffer);
                 }
                 Instruction::Start { what, group, seq, buffer, slot } => {
-                    self.device.wait(last);
-                    let staging = self.device.pack(*buffer);
-                    self.pending[*slot] = Some((self.comm.start(*what, *group, base + seq, staging)?, *buffer));
-                    open += 1;
+                    let staging = self.pack(*buffer);
+                    let ticket = self.comm.start(*what, *group, base + seq, staging)?;
+                    self.started(half, *slot, ticket, *buffer);
                 }
-                Instruction::Wait { slot } => {
-                    if let Some((ticket, buffer)) = self.pending[*slot].take() {
-                        let staging = self.comm.wait(ticket)?;
-                        self.device.unpack(buffer, staging);
-                        open -= 1;
-                    }
-                }
+                Instruction::Wait { slot } => self.wait(half, *slot)?,
             }
             if let (true, Rows::Supply { supply, end, .. }) = (number == program.loaded, batch.rows) {
                 supply.release(self.comm.rank(), end);
             }
         }
-        self.device.wait(last);
+        if let Some(left) = &left {
+            for &(_, late) in due {
+                self.finish(&programs, left, late, &mut clock)?;
+            }
+        }
+        if batch.leaves && !program.late.is_empty() {
+            self.left = Some(Left { phase, args: *args, half });
+        }
+        self.device.wait(self.last);
         let mut metrics = [0.0; 4];
         self.device.read(program.metrics, &mut metrics);
-        split[doing as usize] += since.elapsed();
+        self.count(clock);
+        let [loss, correct, count, control] = metrics;
+        Ok(StepResult { loss, correct, count, control })
+    }
+
+    /// Does what the last step has left. Before it parameters are not what they should be after that step.
+    pub fn settle(&mut self) -> Result<()> {
+        let Some(left) = self.left.take() else { return Ok(()) };
+        let programs = self.programs.clone();
+        let mut clock = Clock::start(Doing::Comm);
+        for late in 0..programs[left.phase].late.len() {
+            self.finish(&programs, &left, late, &mut clock)?;
+        }
+        self.device.wait(self.last);
+        self.count(clock);
+        Ok(())
+    }
+
+    /// Waits for gradients of an earlier step and moves the parameters by them.
+    fn finish(&mut self, programs: &[Program], left: &Left, late: usize, clock: &mut Clock) -> Result<()> {
+        let program = &programs[left.phase];
+        for instruction in &program.instructions[program.late[late].instructions.clone()] {
+            clock.turn_to(Doing::of(instruction));
+            match instruction {
+                Instruction::Wait { slot } => self.wait(left.half, *slot)?,
+                Instruction::Update(call) => self.submit(call, &left.args)?,
+                other => return Err(Error::internal(format!("{other:?} cannot be left to another step"))),
+            }
+        }
+        Ok(())
+    }
+
+    fn submit(&mut self, call: &Call, args: &StepArgs) -> Result<()> {
+        if self.open > 0 {
+            self.comm.progress()?; // before the kernel, which may take long
+        }
+        self.last = self.device.submit(call, args);
+        Ok(())
+    }
+
+    fn pack(&mut self, buffer: BufferId) -> Staging {
+        self.device.wait(self.last);
+        self.device.pack(buffer)
+    }
+
+    fn started(&mut self, half: usize, slot: usize, ticket: Ticket, buffer: BufferId) {
+        self.pending[half][slot] = Some((ticket, buffer));
+        self.open += 1;
+    }
+
+    fn wait(&mut self, half: usize, slot: usize) -> Result<()> {
+        if let Some((ticket, buffer)) = self.pending[half][slot].take() {
+            let staging = self.comm.wait(ticket)?;
+            self.device.unpack(buffer, staging);
+            self.open -= 1;
+        }
+        Ok(())
+    }
+
+    /// Adds to where the time went.
+    fn count(&mut self, clock: Clock) {
+        let split = clock.stop();
         let waited = self.comm.counters().waiting;
         let waiting = (waited - self.waited).min(split[Doing::Comm as usize]);
         self.waited = waited;
@@ -279,8 +400,6 @@ impl<D: Device, C: Comm> Rank<D, C> {
         self.times.update += split[Doing::Update as usize].as_secs_f64();
         self.times.wait += waiting.as_secs_f64();
         self.times.transfer += (split[Doing::Comm as usize] - waiting).as_secs_f64();
-        let [loss, correct, count, control] = metrics;
-        Ok(StepResult { loss, correct, count, control })
     }
 }
 

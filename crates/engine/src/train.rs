@@ -2,7 +2,7 @@
 //! (loss, counts, wishes) is summed over the ranks first.
 
 use crate::checkpoint::{self, Saver};
-use crate::rank::{Batch, Next, Rank, Rows, StepResult};
+use crate::rank::{Batch, Next, Rank, StepResult};
 use paceline_base::kernel::StepArgs;
 use paceline_base::units::GlobalBatch;
 use paceline_base::{Error, Result};
@@ -70,6 +70,9 @@ pub struct TrainOptions {
     pub max_steps: u64,
     /// When checkpoints are written.
     pub checkpoint: CheckpointEvery,
+    /// Whether a step may leave updates to the next one while their gradients are on their way. The results are the same; it pays where
+    /// they travel while the ranks compute.
+    pub carry_over: bool,
 }
 
 /// Loss and accuracy over some samples.
@@ -337,7 +340,7 @@ pub fn train<D: Device, C: Comm>(
             let next_samples = options.batch.at(index + 1, training.len());
             let at = |row| training.sample(epoch, start + row);
             let at_next = |row| training.sample(epoch, start + samples + row);
-            let batch = match training {
+            let mut batch = match training {
                 Input::Memory { samples, .. } => {
                     let next = match next_samples {
                         0 => None,
@@ -346,10 +349,11 @@ pub fn train<D: Device, C: Comm>(
                             Some(Next { phase, id: progress.step + 1, at: &at_next })
                         }
                     };
-                    Batch { rows: Rows::Memory { samples, at: &at }, id: Some(progress.step), next }
+                    Batch { id: Some(progress.step), next, ..Batch::new(samples, &at) }
                 }
                 Input::Supply { supply, len } => Batch::supplied(supply, epoch * len as u64 + start as u64, samples),
             };
+            batch.leaves = options.carry_over && goes_on(options, progress.step + 1) && next_samples > 0;
             let args = StepArgs { seed: options.seed, step: progress.step, rate, scale: 1.0 / samples as f64 };
             let result = rank.step(phase, &batch, &args, control.encode())?;
             let (loss, accuracy) = (result.loss / result.count, result.correct / result.count);
@@ -440,6 +444,12 @@ pub fn train<D: Device, C: Comm>(
     Ok(Outcome { ended: Ended::Done, progress })
 }
 
+/// Whether, as far as is known before, another step follows this many at once.
+fn goes_on(options: &TrainOptions, steps: u64) -> bool {
+    let saved = matches!(options.checkpoint, CheckpointEvery::Steps(n) if steps.is_multiple_of(n));
+    !saved && (options.max_steps == 0 || steps < options.max_steps)
+}
+
 /// Scores over a whole set, in order, the last partial batch included. `pass` says which pass of a supply it is.
 pub fn evaluate<D: Device, C: Comm>(
     rank: &mut Rank<D, C>,
@@ -447,6 +457,7 @@ pub fn evaluate<D: Device, C: Comm>(
     pass: u64,
     options: &TrainOptions,
 ) -> Result<Scores> {
+    rank.settle()?;
     let mut scores = Scores::default();
     let mut start = 0;
     while start < input.len() {

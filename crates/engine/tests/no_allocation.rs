@@ -96,10 +96,11 @@ fn allocations(graph: &Graph, plan: &Plan, threads: usize, fed: bool) -> usize {
                         if step == 30 && rank.number() == 0 {
                             COUNTING.store(true, Ordering::SeqCst);
                         }
-                        let batch = match feed {
+                        let mut batch = match feed {
                             Some(feed) => Batch::supplied(feed, position, count),
                             None => Batch::new(data, &same),
                         };
+                        batch.leaves = step % 4 != 3;
                         position += count as u64;
                         let args = StepArgs { seed: 1, step, rate: 0.01, scale: 1.0 / count as f64 };
                         rank.step(phase, &batch, &args, 0.0).unwrap();

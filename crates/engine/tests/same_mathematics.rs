@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Toy, random_plan, run, same, simulator_agrees, two_plans};
+use common::{Toy, random_plan, run, run_from, same, simulator_agrees, two_plans};
 use paceline_base::op::Activation;
 use paceline_base::optim::Rule;
 use paceline_graph::{Graph, LayerSpec, model_file};
@@ -112,6 +112,22 @@ proptest! {
         let plan = random_plan(&graph, ranks, dice, update, 40);
         let many = run(&graph, &plan, RULES[rule], cpu, &data, batch, 4);
         prop_assert_eq!(same(&many, &one, 2e-5), Ok(()), "{:?}", plan);
+    }
+}
+
+/// What a step leaves to the next one changes nothing but the moment of the update: not a bit.
+#[test]
+fn what_is_left_to_the_next_step_is_done_there() {
+    for (kind, dice) in [(0, 1u64), (1, 2), (2, 3), (3, 4), (3, 5)] {
+        let (graph, data) = (graph(kind), Toy::new(23, &[3, 4], 5));
+        let cpu = || Cpu::new(CpuOptions::default()).unwrap();
+        for plan in [Plan::data_parallel(3), random_plan(&graph, 4, dice, UpdateMode::Replicated, 40)] {
+            let go = |leaves: fn(usize) -> bool| run_from(&graph, &plan, RULES[3], cpu, &data, 5, 0..9, None, leaves);
+            let (never, always) = (go(|_| false), go(|_| true));
+            assert_eq!(never.results, always.results);
+            assert_eq!(same(&never, &always, f64::MIN_POSITIVE), Ok(()));
+            assert_eq!(never.received, always.received);
+        }
     }
 }
 

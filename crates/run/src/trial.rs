@@ -12,7 +12,7 @@ use paceline_base::{Error, Result};
 use paceline_comm::threads;
 use paceline_data::{Labelled, Order, Preview, Samples};
 use paceline_engine::checkpoint::initialize;
-use paceline_engine::{Batch, Next, Rank, Rows};
+use paceline_engine::{Batch, Next, Rank};
 use paceline_graph::Graph;
 use paceline_kernels::{Cpu, CpuOptions, Device, Tuning};
 use paceline_plan::{Batches, PhaseKind, Schedule, UpdateMode, lower};
@@ -268,7 +268,7 @@ fn try_steps(
         let next_start = ((steps + 1) as usize * batch) % (samples - batch + 1);
         let at_next = |row| order.at(0, next_start + row);
         let next = Some(Next { phase, id: steps + 1, at: &at_next });
-        let rows = Batch { rows: Rows::Memory { samples: memory, at: &at }, id: Some(steps), next };
+        let rows = Batch { id: Some(steps), next, ..Batch::new(memory, &at) };
         let args = StepArgs { seed: 1, step: steps, rate: 1e-4, scale: 1.0 / batch as f64 };
         let elapsed = begin.elapsed().as_secs_f64();
         // The end is agreed on through the step's own sum, as in training.

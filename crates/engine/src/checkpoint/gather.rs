@@ -49,6 +49,7 @@ pub fn save<D: Device, C: Comm>(
 
 /// The whole tensors, on rank 0.
 pub fn gather<D: Device, C: Comm>(rank: &mut Rank<D, C>, graph: &Graph) -> Result<Option<Snapshot>> {
+    rank.settle()?;
     let schedule = rank.schedule.clone();
     let dtype = rank.device.dtype();
     let mut snapshot = (rank.number() == 0).then(|| Snapshot {

@@ -47,6 +47,7 @@ fn options(max_steps: u64) -> TrainOptions {
         min_delta: 0.0,
         max_steps,
         checkpoint: CheckpointEvery::Steps(1000),
+        carry_over: true,
     }
 }
 
