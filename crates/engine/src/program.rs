@@ -68,6 +68,9 @@ pub struct Program {
     touched: Vec<Vec<BufferId>>,
 }
 
+/// Before which instruction what was left must be done, and its number among what was left; in order.
+pub type Due = Vec<(usize, usize)>;
+
 /// Instructions that nothing in their own step depends on: waiting for the sum of some gradients, and moving parameters by it.
 #[derive(Debug)]
 pub struct Late {
@@ -78,13 +81,13 @@ pub struct Late {
 }
 
 impl Program {
-    /// Before which instructions of this program what an `earlier` one has left must be done: (instruction, number in `late`), in order.
-    pub fn due(&self, earlier: &Program) -> Vec<(usize, usize)> {
+    /// When what an `earlier` program has left must be done in this one.
+    pub fn due(&self, earlier: &Program) -> Due {
         let first = |late: &Late| {
             let touches = |t: &Vec<BufferId>| t.iter().any(|buffer| late.touched.contains(buffer));
             self.touched.iter().position(touches).unwrap_or(self.instructions.len())
         };
-        let mut due: Vec<_> = earlier.late.iter().enumerate().map(|(number, late)| (first(late), number)).collect();
+        let mut due: Due = earlier.late.iter().enumerate().map(|(number, late)| (first(late), number)).collect();
         due.sort_unstable();
         due
     }

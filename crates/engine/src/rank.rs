@@ -3,7 +3,7 @@
 //!
 //! Nothing here allocates once the rank is made.
 
-use crate::program::{self, Instruction, Program};
+use crate::program::{self, Due, Instruction, Program};
 use paceline_base::kernel::{BufferId, Call, StepArgs, Values};
 use paceline_base::{Error, Result};
 use paceline_comm::{Comm, Ticket};
@@ -145,7 +145,7 @@ pub struct Rank<D: Device, C: Comm> {
     pub schedule: Arc<Schedule>,
     programs: Arc<[Program]>,
     /// By phase and phase before it: see [`Program::due`].
-    due: Arc<[Vec<Vec<(usize, usize)>>]>,
+    due: Arc<[Vec<Due>]>,
     /// Two halves, because operations of two steps may be under way.
     pending: [Vec<Option<(Ticket, BufferId)>>; 2],
     /// How many are under way.

@@ -29,6 +29,7 @@ mod group;
 mod meeting;
 mod notice;
 mod parcel;
+mod priority;
 mod rank;
 mod session;
 

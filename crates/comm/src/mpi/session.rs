@@ -4,6 +4,7 @@ use super::courier::{self, Courier, Rules};
 use super::desk::Desk;
 use super::ffi::Communicator;
 use super::notice::Board;
+use super::priority;
 use super::rank::{MpiRank, Thread};
 use crate::Comm;
 use crate::world::host_name;
@@ -119,6 +120,7 @@ impl Session {
         let thread = std::thread::Builder::new()
             .name("courier".into())
             .spawn(move || {
+                priority::run_soon();
                 let work = std::panic::AssertUnwindSafe(|| courier::work(&theirs, &watched));
                 if std::panic::catch_unwind(work).is_err() {
                     watched.fail("the communication thread panicked".into());
