@@ -166,9 +166,12 @@ pub fn program(schedule: &Schedule, phase: usize, rank: usize, groups: &HashMap<
     }
     instructions.extend(open.iter().map(|&(_, slot)| Instruction::Wait { slot }));
     touched.resize(instructions.len(), Vec::new());
+    // Shared updates are gathered at once; and what the next step's first kernel needs is better waited for together, at the end of
+    // this one, than by each rank when it comes to it.
+    let kernel = instructions.iter().position(|i| matches!(i, Instruction::Run(_))).unwrap_or(0);
     late.retain(|late| {
-        let later = touched[late.instructions.end..].iter().flatten();
-        !later.into_iter().any(|buffer| late.touched.contains(buffer)) // shared updates are gathered at once
+        let touches = |t: &Vec<BufferId>| t.iter().any(|buffer| late.touched.contains(buffer));
+        !touched[late.instructions.end..].iter().any(touches) && !touched[..=kernel].iter().any(touches)
     });
     let reads = |i: &Instruction| matches!(i, Instruction::Load { .. } | Instruction::Labels { .. });
     let loaded = instructions.iter().rposition(reads).unwrap_or(0);
@@ -208,18 +211,17 @@ mod tests {
     #[test]
     fn the_last_layers_are_due_last() {
         let programs = programs(UpdateMode::Replicated);
-        assert_eq!(programs[0].late.len(), 6, "weights and biases of three layers");
+        assert_eq!(programs[0].late.len(), 4, "weights and biases of three layers, but of the first");
         for late in programs.iter().flat_map(|p| &p.late) {
             assert_eq!(late.instructions.len(), 2);
         }
         assert!(programs[2].late.is_empty(), "an evaluation has no updates");
         for next in &programs {
             let due = next.due(&programs[0]);
-            // Buckets stand in backward order: the first layer's are needed first, before the first kernel.
-            assert_eq!(due.iter().map(|d| d.1 / 2).collect::<Vec<_>>(), [2, 2, 1, 1, 0, 0]);
+            // Buckets stand in backward order.
+            assert_eq!(due.iter().map(|d| d.1 / 2).collect::<Vec<_>>(), [1, 1, 0, 0]);
             let kernel = |n: usize| next.instructions[..n].iter().filter(|i| i.call().is_some()).count();
-            assert_eq!(kernel(due[0].0), 0);
-            assert!(kernel(due[2].0) > 0 && due[4].0 > due[2].0 && due[5].0 < next.instructions.len());
+            assert!(kernel(due[0].0) > 0 && due[2].0 > due[1].0 && due[3].0 < next.instructions.len());
         }
     }
 
