@@ -240,10 +240,12 @@ fn layout(
         return among(config, data, workers, reasons);
     }
     let core = (strategy.name == StrategyName::OneDevice).then_some(strategy.device.0);
-    if let Some(core) = core.filter(|&c| c >= cores) {
+    let allowed = paceline_kernels::cpu::allowed_cores();
+    if let Some(core) = core.filter(|c| !allowed.is_empty() && !allowed.contains(c)) {
+        let names: Vec<String> = allowed.iter().map(|c| format!("cpu:{c}")).collect();
         return Err(Error::user(format!(
-            "strategy.device is cpu:{core}, but this machine has {cores} core(s); give cpu:0 to cpu:{}",
-            cores - 1
+            "strategy.device is cpu:{core}, which this process may not run on; give one of {}",
+            names.join(", ")
         )));
     }
     let replicas: Vec<usize> = match (strategy.name, strategy.replicas) {

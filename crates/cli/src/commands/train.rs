@@ -9,7 +9,8 @@ use std::path::Path;
 /// Runs the command.
 pub fn run(flags: &Train) -> Result<()> {
     let started = paceline::comm::world::started(|name| std::env::var(name).ok());
-    let config = configuration(flags, started.is_some_and(|s| s.processes > 1))?;
+    let several = started.is_some_and(|s| s.processes > 1);
+    let config = configuration(flags, several)?;
     if flags.summary || flags.explain {
         return describe(flags, &config);
     }
@@ -38,7 +39,8 @@ pub fn run(flags: &Train) -> Result<()> {
         say!("run: {}", finished.dir.display());
         let asked = stop.load(std::sync::atomic::Ordering::Relaxed) || line.is_some_and(|l| l.is_stopped());
         if finished.summary.status == paceline::record::Status::Stopped && asked {
-            say!("stopped on request; go on with: paceline train --resume {}", finished.dir.display());
+            let launch = if several { "launch (as before) -- " } else { "" };
+            say!("stopped on request; go on with: paceline {launch}train --resume {}", finished.dir.display());
         }
     }
     Ok(())

@@ -58,6 +58,7 @@ fn keys_that_contradict_each_other() {
             ("train --plan plan.toml --replicas 2", &["strategy.replicas", "strategy.plan"]),
             ("train --replicas 2", &["strategy.replicas", "mirrored"]),
             ("train --strategy mirrored --device cpu:0", &["strategy.device", "one-device"]),
+            ("train --strategy one-device --device cpu:900", &["strategy.device is cpu:900", "give one of cpu:"]),
             ("train --set model.file=model.toml --set model.hidden=[8]", &["model.hidden", "model.file"]),
             ("train --set model.preset=softmax --set model.hidden=[8]", &["model.hidden", "softmax"]),
             ("train --set optimizer.name=sgd --set optimizer.momentum=0.5", &["optimizer.momentum", "nesterov"]),

@@ -31,6 +31,7 @@ pub use gemm::Gemm;
 pub use isa::Isa;
 pub use memory::Floats;
 pub use peak::peak_flops;
+pub use pin::allowed_cores;
 pub use verify::{VECTORS, add_times_vectors, transposed_dot};
 
 use crate::device::{Device, Event, Staging};

@@ -7,7 +7,7 @@ pub(crate) fn check(cores: &[usize]) -> Result<()> {
     if cores.is_empty() {
         return Err(Error::user("the list of cores is empty: name at least one, or leave it out"));
     }
-    let allowed = allowed();
+    let allowed = allowed_cores();
     match cores.iter().find(|core| !allowed.contains(core)) {
         None => Ok(()),
         Some(core) => Err(Error::user(format!("core {core} does not exist here: choose from {allowed:?}"))),
@@ -16,7 +16,7 @@ pub(crate) fn check(cores: &[usize]) -> Result<()> {
 
 /// The cores that the calling thread may run on; empty where the system does not say.
 #[cfg(target_os = "linux")]
-fn allowed() -> Vec<usize> {
+pub fn allowed_cores() -> Vec<usize> {
     // SAFETY: a cpu set is plain bits; the call fills at most its size, and `CPU_ISSET` is given indices below that.
     unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
@@ -29,7 +29,7 @@ fn allowed() -> Vec<usize> {
 
 /// The cores that the calling thread may run on; empty where the system does not say.
 #[cfg(not(target_os = "linux"))]
-fn allowed() -> Vec<usize> {
+pub fn allowed_cores() -> Vec<usize> {
     Vec::new()
 }
 

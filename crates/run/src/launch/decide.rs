@@ -60,6 +60,8 @@ pub struct State {
     pub hosts: Hosts,
     /// Restarts so far, and at most.
     pub restarts: u32,
+    /// Attempts in a row, after the job had run, in which it did not come up; they are no restarts.
+    pub waits: u32,
     /// At most.
     pub max_restarts: u32,
     /// Whether fewer processes will do.
@@ -87,10 +89,15 @@ pub enum Decision {
         from: Option<PathBuf>,
         /// After a pause, for a host to come back.
         pause: Duration,
+        /// Whether it is one of the restarts that were asked for; trying whether a host is back is not.
+        counts: bool,
     },
     /// End.
     GiveUp,
 }
+
+/// Attempts to find a host again before the job gives up: four minutes of pauses.
+const WAITS: u32 = 12;
 
 /// What to do after a failure, and why.
 pub fn decide(state: &State, failure: &Failure) -> (Decision, String) {
@@ -108,7 +115,11 @@ pub fn decide(state: &State, failure: &Failure) -> (Decision, String) {
     {
         return give_up("it failed in the same way, at the same step, as before");
     }
-    if state.restarts >= state.max_restarts {
+    let away = matches!(failure.how, How::Absent | How::Starter);
+    if away && state.waits >= WAITS {
+        return give_up(&format!("it has not come up again in {WAITS} attempts"));
+    }
+    if state.restarts >= state.max_restarts && !(away && state.max_restarts > 0) {
         return give_up(&match state.max_restarts {
             0 => "no restarts were asked for (--max-restarts)".into(),
             n => format!("all {n} restarts are used up (--max-restarts)"),
@@ -128,11 +139,16 @@ pub fn decide(state: &State, failure: &Failure) -> (Decision, String) {
         Fewer::TooFew(why) => return (Decision::GiveUp, why),
     };
     // A host that is gone may come back; a process can be started again at once.
-    let gone = matches!(failure.how, How::HostSilent | How::Absent | How::Starter) && hosts == state.hosts;
-    let pause = if gone { Duration::from_secs((2 << state.restarts.min(4)).min(30)) } else { Duration::ZERO };
+    let same = hosts == state.hosts;
+    let gone = (away || failure.how == How::HostSilent) && same;
+    let pause = if gone { Duration::from_secs((2 << state.waits.min(4)).min(30)) } else { Duration::ZERO };
     let wait = if gone { format!(", in {} s", pause.as_secs()) } else { String::new() };
-    let count = format!("restart {} of {}", state.restarts + 1, state.max_restarts);
-    (Decision::Restart { hosts, from, pause }, format!("{count} {place}, {about}{wait}"))
+    let counts = !(away && same);
+    let count = match counts {
+        true => format!("restart {} of {}", state.restarts + 1, state.max_restarts),
+        false => "another attempt, which does not count as a restart,".into(),
+    };
+    (Decision::Restart { hosts, from, pause, counts }, format!("{count} {place}, {about}{wait}"))
 }
 
 enum Fewer {
@@ -169,6 +185,7 @@ mod tests {
         State {
             hosts: Hosts::parse("a:2,b:2").unwrap(),
             restarts: 0,
+            waits: 0,
             max_restarts: 3,
             elastic: false,
             min_ranks: 1,
@@ -186,7 +203,7 @@ mod tests {
     fn restarts(state: &State, how: How, hosts: &str, words: &[&str]) -> Duration {
         let (decision, reason) = decide(state, &failure(how));
         words.iter().for_each(|w| assert!(reason.contains(w), "{w} in: {reason}"));
-        let Decision::Restart { hosts: on, from, pause } = decision else { panic!("gave up: {reason}") };
+        let Decision::Restart { hosts: on, from, pause, .. } = decision else { panic!("gave up: {reason}") };
         assert_eq!((on.to_string().as_str(), &from), (hosts, &state.run_dir), "{reason}");
         pause
     }
@@ -214,7 +231,8 @@ mod tests {
         let never = State { began: false, ..state() };
         gives_up(&never, How::Absent, "never ran");
         gives_up(&never, How::Starter, "never ran");
-        restarts(&state(), How::Starter, "a:2,b:2", &["restart 1 of 3"]);
+        restarts(&state(), How::Starter, "a:2,b:2", &["another attempt", "does not count"]);
+        gives_up(&State { max_restarts: 0, ..state() }, How::Starter, "--max-restarts");
         gives_up(&State { stopping: true, ..state() }, How::Died, "stopped");
         gives_up(&State { restarts: 3, ..state() }, How::Died, "all 3 restarts");
         gives_up(&State { max_restarts: 0, ..state() }, How::Died, "--max-restarts");
@@ -227,8 +245,11 @@ mod tests {
     fn a_host_that_is_gone_is_waited_for_or_left_out() {
         let pause = restarts(&state(), How::HostSilent, "a:2,b:2", &["in 2 s"]);
         assert_eq!(pause, Duration::from_secs(2));
-        let later = State { restarts: 2, ..state() };
-        assert_eq!(restarts(&later, How::Absent, "a:2,b:2", &["in 8 s"]), Duration::from_secs(8));
+        // An outage takes one restart, however long: attempts that find the host still away do not count.
+        let later = State { restarts: 3, waits: 2, ..state() };
+        assert_eq!(restarts(&later, How::Absent, "a:2,b:2", &["does not count", "in 8 s"]), Duration::from_secs(8));
+        gives_up(&State { waits: WAITS, ..later.clone() }, How::Absent, "not come up again in 12 attempts");
+        gives_up(&later, How::HostSilent, "all 3 restarts");
         let elastic = State { elastic: true, ..state() };
         assert_eq!(restarts(&elastic, How::HostSilent, "a:2", &["2 processes", "without b"]), Duration::ZERO);
         restarts(&elastic, How::Died, "a:2,b:2", &["same 4"]);

@@ -185,6 +185,7 @@ impl Run<'_> {
         let mut state = State {
             hosts: job.hosts.clone(),
             restarts: 0,
+            waits: 0,
             max_restarts: job.max_restarts,
             elastic: job.elastic,
             min_ranks: job.min_ranks,
@@ -194,8 +195,7 @@ impl Run<'_> {
             earlier: Vec::new(),
         };
         let mut arguments = job.arguments.clone();
-        loop {
-            let attempt = state.restarts + 1;
+        for attempt in 1.. {
             let failure = match self.attempt(attempt, &mut state, &arguments)? {
                 Attempt::Done => {
                     self.view.notice(&Notice::Finished { attempts: attempt, run_dir: state.run_dir });
@@ -216,7 +216,7 @@ impl Run<'_> {
                     return Err(Error::user(words));
                 }
                 Decision::GiveUp => return Err(Error::failure(words)),
-                Decision::Restart { hosts, from, pause } => {
+                Decision::Restart { hosts, from, pause, counts } => {
                     self.pause(pause);
                     if self.stop.load(Relaxed) > 0 {
                         return Err(Error::failure(words));
@@ -225,10 +225,12 @@ impl Run<'_> {
                         arguments = resume(dir);
                     }
                     state.hosts = hosts;
-                    state.restarts += 1;
+                    (state.restarts, state.waits) =
+                        if counts { (state.restarts + 1, 0) } else { (state.restarts, state.waits + 1) };
                 }
             }
         }
+        unreachable!("attempts are counted without end")
     }
 
     fn pause(&self, pause: Duration) {

@@ -22,7 +22,7 @@ fn one_by_ssh(host: &str) -> Result<()> {
     // ssh may know the host under another address and port, or behind another host.
     let said = Command::new("ssh").args(["-G", "--", host]).stdin(Stdio::null()).output();
     let said = said.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).map_err(|e| {
-        Error::user(format!("ssh cannot be run ({e}), and {host} is another host; install it, or give --agent PATH"))
+        Error::user(format!("ssh cannot be run ({e}), and {host} is another host; install it, or give launch another way (--agent PATH)"))
     })?;
     let Some((name, port)) = destination(&said, host) else { return Ok(()) };
     let unknown = |why: String| Error::user(format!("host {host} is not known: {why}; check the name in --hosts"));
@@ -36,7 +36,7 @@ fn one_by_ssh(host: &str) -> Result<()> {
     }
     let why = last.map_or_else(|| "no address".into(), |e| plain(&e));
     Err(Error::user(format!(
-        "host {host} does not answer at port {port} ({why}); start sshd there, open the port, or give --agent PATH"
+        "host {host} does not answer at port {port} ({why}); start sshd there, open the port, or give launch another way (--agent PATH)"
     )))
 }
 
