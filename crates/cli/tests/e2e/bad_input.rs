@@ -40,7 +40,7 @@ fn keys_and_values() {
             ("train --set run.name=a/b", &["run.name"]),
             ("train --strategy mirored", &["--strategy mirored", "did you mean mirrored?", "one-device"]),
             ("train --strategy mirrored --replicas 0", &["--replicas 0", "at least 1"]),
-            ("train --strategy one-device --device cpu:99999", &["cpu:99999", "core(s)", "cpu:0"]),
+            ("train --strategy one-device --device cpu:99999", &["cpu:99999", "give one of cpu:0"]),
             ("train --strategy one-device --device gpu:0", &["gpu:0", "cpu:N"]),
         ],
     );
@@ -58,7 +58,6 @@ fn keys_that_contradict_each_other() {
             ("train --plan plan.toml --replicas 2", &["strategy.replicas", "strategy.plan"]),
             ("train --replicas 2", &["strategy.replicas", "mirrored"]),
             ("train --strategy mirrored --device cpu:0", &["strategy.device", "one-device"]),
-            ("train --strategy one-device --device cpu:900", &["strategy.device is cpu:900", "give one of cpu:"]),
             ("train --set model.file=model.toml --set model.hidden=[8]", &["model.hidden", "model.file"]),
             ("train --set model.preset=softmax --set model.hidden=[8]", &["model.hidden", "softmax"]),
             ("train --set optimizer.name=sgd --set optimizer.momentum=0.5", &["optimizer.momentum", "nesterov"]),

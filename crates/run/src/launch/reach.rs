@@ -22,7 +22,9 @@ fn one_by_ssh(host: &str) -> Result<()> {
     // ssh may know the host under another address and port, or behind another host.
     let said = Command::new("ssh").args(["-G", "--", host]).stdin(Stdio::null()).output();
     let said = said.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).map_err(|e| {
-        Error::user(format!("ssh cannot be run ({e}), and {host} is another host; install it, or give launch another way (--agent PATH)"))
+        Error::user(format!(
+            "ssh cannot be run ({e}), and {host} is another host; install it, or give launch another way (--agent PATH)"
+        ))
     })?;
     let Some((name, port)) = destination(&said, host) else { return Ok(()) };
     let unknown = |why: String| Error::user(format!("host {host} is not known: {why}; check the name in --hosts"));
