@@ -127,3 +127,14 @@ fn presets_train_alike_on_both_devices() {
         assert!(d < 5e-4, "{name}: {tensor} differs by {d:e}");
     }
 }
+
+/// A rank may get what it does not need in a small batch. Its memory was used for something else while the message was under way.
+#[test]
+fn what_nobody_waits_for_keeps_its_memory() {
+    let (graph, data) = case(1, 11);
+    let plan = random_plan(&graph, 5, 15852053267708697619, UpdateMode::Replicated, 40);
+    let cpu = || Cpu::new(CpuOptions::default()).unwrap();
+    let one = run(&graph, &Plan::data_parallel(1), RULES[0], Reference::new, &data, 2, 3);
+    let many = run(&graph, &plan, RULES[0], cpu, &data, 2, 3);
+    assert_eq!(same(&many, &one, 1e-4), Ok(()));
+}

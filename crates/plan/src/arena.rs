@@ -21,6 +21,7 @@ pub fn layout(schedule: &Schedule, rank: usize) -> Arena {
     let mut lives: Vec<Vec<Span>> = Vec::new();
     for phase in &schedule.phases {
         let mut in_phase: Vec<Option<(usize, usize)>> = vec![None; buffers.len()];
+        let mut awaited = vec![false; buffers.len()];
         for (at, task) in phase.tasks.iter().enumerate() {
             for (r, buffer, _) in task.touches() {
                 if r != rank {
@@ -33,7 +34,13 @@ pub fn layout(schedule: &Schedule, rank: usize) -> Arena {
                 let end = if sends { phase.tasks.len() } else { at };
                 let life = in_phase[root].get_or_insert((at, end));
                 life.1 = life.1.max(end);
+                // So does one that arrives or is summed and that no task on this rank touches after: nobody waits for it before.
+                let message = matches!(task.kind, TaskKind::Transfer { .. } | TaskKind::Collective { .. });
+                awaited[root] = message;
             }
+        }
+        for (life, _) in in_phase.iter_mut().zip(&awaited).filter(|(_, awaited)| **awaited) {
+            life.iter_mut().for_each(|life| life.1 = phase.tasks.len());
         }
         lives.push(
             in_phase
