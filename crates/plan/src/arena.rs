@@ -1,6 +1,6 @@
 //! Arena layout: where each buffer of a rank lies. Buffers of a step share room when their lives do not overlap.
 
-use crate::schedule::{Life, Schedule, TaskKind};
+use crate::schedule::{Edge, Life, Phase, Schedule, Task};
 use paceline_base::kernel::{ALIGN, Arena};
 
 struct Span {
@@ -21,7 +21,6 @@ pub fn layout(schedule: &Schedule, rank: usize) -> Arena {
     let mut lives: Vec<Vec<Span>> = Vec::new();
     for phase in &schedule.phases {
         let mut in_phase: Vec<Option<(usize, usize)>> = vec![None; buffers.len()];
-        let mut awaited = vec![false; buffers.len()];
         for (at, task) in phase.tasks.iter().enumerate() {
             for (r, buffer, _) in task.touches() {
                 if r != rank {
@@ -29,18 +28,10 @@ pub fn layout(schedule: &Schedule, rank: usize) -> Arena {
                 }
                 let root = schedule.root(rank, buffer).0 as usize;
                 used[root] = true;
-                // A sent buffer stays on loan until the step ends.
-                let sends = matches!(task.kind, TaskKind::Transfer { .. }) && task.rank == rank;
-                let end = if sends { phase.tasks.len() } else { at };
+                let end = if task.seq.is_some() { awaited(phase, at, rank) } else { at };
                 let life = in_phase[root].get_or_insert((at, end));
                 life.1 = life.1.max(end);
-                // So does one that arrives or is summed and that no task on this rank touches after: nobody waits for it before.
-                let message = matches!(task.kind, TaskKind::Transfer { .. } | TaskKind::Collective { .. });
-                awaited[root] = message;
             }
-        }
-        for (life, _) in in_phase.iter_mut().zip(&awaited).filter(|(_, awaited)| **awaited) {
-            life.iter_mut().for_each(|life| life.1 = phase.tasks.len());
         }
         lives.push(
             in_phase
@@ -77,6 +68,14 @@ pub fn layout(schedule: &Schedule, rank: usize) -> Arena {
         }
     }
     Arena { len, slots }
+}
+
+/// Where a rank waits for the message or collective `at`: before its first task that depends on it, or else when the step ends. Until then the
+/// buffer is on loan.
+fn awaited(phase: &Phase, at: usize, rank: usize) -> usize {
+    let depends = |task: &Task| task.involves(rank) && task.after.contains(&Edge { task: at, lag: 0 });
+    let next = phase.tasks[at + 1..].iter().position(depends);
+    next.map_or(phase.tasks.len(), |next| at + 1 + next)
 }
 
 /// Largest first, each at the lowest place that is free during its life. Returns the end.
