@@ -36,8 +36,14 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    /// `len` zeroed elements.
+    /// `len` zeroed elements, the last ones too on a huge page, if there are many.
     pub(crate) fn new(len: usize) -> Result<Self> {
+        Self::with(len, usize::next_multiple_of)
+    }
+
+    /// `to_pages` makes whole huge pages of bytes.
+    #[cfg_attr(not(target_os = "linux"), allow(unused_variables))]
+    fn with(len: usize, to_pages: fn(usize, usize) -> usize) -> Result<Self> {
         let too_big = || {
             Error::failure(format!(
                 "cannot get {} bytes of memory: use a smaller batch or model, or a machine with more memory",
@@ -47,7 +53,7 @@ impl Memory {
         let bytes = len.max(1).checked_mul(4).filter(|b| *b <= isize::MAX as usize - 2 * HUGE).ok_or_else(too_big)?;
         #[cfg(target_os = "linux")]
         if bytes >= HUGE / 2 {
-            return Self::map(len, bytes).ok_or_else(too_big);
+            return Self::map(len, bytes, to_pages(bytes, HUGE)).ok_or_else(too_big);
         }
         let layout = Layout::from_size_align(bytes, 64).map_err(|_| too_big())?;
         // SAFETY: the layout has a size above zero.
@@ -56,7 +62,7 @@ impl Memory {
     }
 
     #[cfg(target_os = "linux")]
-    fn map(len: usize, bytes: usize) -> Option<Self> {
+    fn map(len: usize, bytes: usize, on_huge: usize) -> Option<Self> {
         let bytes = bytes.next_multiple_of(HUGE) + HUGE; // room to move the start to a border of huge pages
         let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: a new private mapping touches nothing that exists.
@@ -66,7 +72,7 @@ impl Memory {
         }
         let data = start.map_addr(|a| a.next_multiple_of(HUGE));
         // SAFETY: within the mapping made above. A refusal changes speed only.
-        unsafe { libc::madvise(data, bytes - HUGE, libc::MADV_HUGEPAGE) };
+        unsafe { libc::madvise(data, on_huge, libc::MADV_HUGEPAGE) };
         Some(Self { data: NonNull::new(data.cast())?, len, origin: Origin::Map { start, bytes } })
     }
 
@@ -111,9 +117,9 @@ impl Drop for Memory {
 pub struct Floats(Memory);
 
 impl Floats {
-    /// `len` zeros.
+    /// `len` zeros. Only whole huge pages are asked for, so that memory of some megabytes takes no more than it holds.
     pub fn new(len: usize) -> Result<Self> {
-        Memory::new(len).map(Self)
+        Memory::with(len, |bytes, page| bytes / page * page).map(Self)
     }
 
     /// Lends the memory, as numbers of this type.
