@@ -173,6 +173,10 @@ fn together(
         Place::Resume(path) => {
             let dir = RunDir::open(path)?;
             let start = find_checkpoint(&dir, &identity, &mut notes)?;
+            if start.is_some() && matches!(resolved.config.strategy.compression(), Compression::TopK { .. }) {
+                let held = "what strategy.compress = \"top-k\" held back of gradients is not in checkpoints";
+                notes.push(format!("{held}: this run goes on without it, and differs from an unbroken one"));
+            }
             (dir, start)
         }
         Place::New(path) => (RunDir::create(path)?, None),

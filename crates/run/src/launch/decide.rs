@@ -96,7 +96,7 @@ pub enum Decision {
     GiveUp,
 }
 
-/// Attempts to find a host again before the job gives up: four minutes of pauses.
+/// Attempts to find a host again before the job gives up: four and a half minutes of pauses.
 const WAITS: u32 = 12;
 
 /// What to do after a failure, and why.

@@ -195,7 +195,9 @@ impl Run<'_> {
             earlier: Vec::new(),
         };
         let mut arguments = job.arguments.clone();
-        for attempt in 1.. {
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
             let failure = match self.attempt(attempt, &mut state, &arguments)? {
                 Attempt::Done => {
                     self.view.notice(&Notice::Finished { attempts: attempt, run_dir: state.run_dir });
@@ -230,7 +232,6 @@ impl Run<'_> {
                 }
             }
         }
-        unreachable!("attempts are counted without end")
     }
 
     fn pause(&self, pause: Duration) {
