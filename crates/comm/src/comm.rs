@@ -36,6 +36,7 @@ pub trait Comm: Send {
     fn group(&mut self, ranks: &[usize]) -> Result<GroupId>;
 
     /// Starts to send; the buffer is on loan until [`wait`](Comm::wait), and is only read: it may be lent for several messages at once.
+    /// A message is known by its sender, its receiver and `seq`, which the receiver must give too.
     fn send(&mut self, to: usize, seq: u64, data: Staging) -> Result<Ticket>;
 
     /// Starts to receive into a buffer of the same size.

@@ -35,7 +35,7 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 /// Scenes: name, processes, and whether the job is to fail.
-const SCENES: [(&str, usize, bool); 12] = [
+const SCENES: [(&str, usize, bool); 14] = [
     ("sums", 2, false),
     ("sums", 3, false),
     ("sums", 5, false),
@@ -43,6 +43,8 @@ const SCENES: [(&str, usize, bool); 12] = [
     ("crowds", 3, false),
     ("groups", 4, false),
     ("messages", 4, false),
+    ("rings", 2, false),
+    ("rings", 3, false),
     ("codings", 3, false),
     ("steady", 2, false),
     ("late", 3, true),
@@ -105,6 +107,7 @@ fn play(scene: &str) {
         "crowds" => crowds(&mut session),
         "groups" => groups(of(&mut session, &small)),
         "messages" => messages(&mut session),
+        "rings" => rings(&mut session),
         "codings" => codings(of(&mut session, &small)),
         "steady" => steady(of(&mut session, &small)),
         "late" => late(of(&mut session, &brief)),
@@ -264,6 +267,42 @@ fn messages(session: &mut Session) {
                     if let Some((from, seq, len)) = what {
                         assert_eq!(host::values::<f64>(&data), input::<f64>(seq, from, len));
                         assert_eq!(comm.counters().received[from], 8 * len as u64);
+                    }
+                }
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|t| t.join().expect("a rank"));
+}
+
+/// Three ranks in each process, and all pairs of ranks write to each other under one number: who sends to whom tells
+/// messages apart, within a process and across.
+fn rings(session: &mut Session) {
+    let comms = session.ranks(3, &Settings::default()).expect("ranks");
+    let threads: Vec<_> = comms
+        .into_iter()
+        .map(|mut comm| {
+            std::thread::spawn(move || {
+                let (me, size) = (comm.rank(), comm.size());
+                for seq in 0..20u64 {
+                    // Each rank begins elsewhere, so that orders meet in every order; lengths tell pairs apart.
+                    let length = |from: usize, to: usize| 100 * from + to;
+                    let mut open = Vec::new();
+                    for step in 1..size {
+                        let (to, from) = ((me + step) % size, (me + size - step) % size);
+                        let data = host::stage(&input::<f32>(seq, me, length(me, to)));
+                        open.push((None, comm.send(to, seq, data).expect("sent")));
+                        let room = host::stage(&vec![0f32; length(from, me)]);
+                        open.push((Some(from), comm.receive(from, seq, room).expect("expected")));
+                    }
+                    if me.is_multiple_of(2) {
+                        open.reverse();
+                    }
+                    for (from, ticket) in open {
+                        let data = comm.wait(ticket).expect("complete");
+                        if let Some(from) = from {
+                            assert_eq!(host::values::<f32>(&data), input::<f32>(seq, from, length(from, me)));
+                        }
                     }
                 }
             })

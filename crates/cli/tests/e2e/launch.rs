@@ -198,6 +198,9 @@ mod mpi {
         let s = Session::new();
         let report = s.json("launch --np 2 --json -- matmul --n 64 --block 16 --json --quiet");
         assert!(report.is_object(), "{report}");
+        // The ring that measures speed goes through processes of several ranks.
+        let text = s.ok("launch --np 2 -- matmul --n 600 --block 100 --ranks 3");
+        has(&text, &["checked by 16 random vectors"]);
         s.ok("launch --np 2 -- doctor --quiet --out cluster.toml");
         assert!(s.path("cluster.toml").exists());
     }

@@ -215,7 +215,8 @@ impl Courier {
                     return self.hand_over(Order { kind, seq, data, local, place });
                 }
                 let mut parcel = self.empty.pop().unwrap_or_else(Parcel::new);
-                let tag = tags(&self.rules, seq)[2];
+                let me = self.desk.first[self.desk.process] + local;
+                let tag = message_tag(&self.rules, &self.desk, seq, if sends { (me, peer) } else { (peer, me) });
                 parcel.begin(self.comm, tag, sends, (peer, process), (local, place), seq, data)?;
                 self.parcels.push(parcel);
                 Ok(())
@@ -223,25 +224,23 @@ impl Courier {
         }
     }
 
-    /// A message between two ranks of this process: copied when both ends are here.
+    /// A message between two ranks of this process: copied when both ends are here. The ends of a message are known by its
+    /// number and by who sends to whom: several pairs of ranks may use the same number at a time, as in a ring.
     fn hand_over(&mut self, order: Order) -> Result<()> {
-        let Some(at) = self.single.iter().position(|o| o.seq == order.seq) else {
+        let (base, ends) = (self.desk.first[self.desk.process], self.ends(&order));
+        let sends = |o: &Order| matches!(o.kind, Kind::Send { .. });
+        let fits = |o: &Order| o.seq == order.seq && self.ends(o) == ends && sends(o) != sends(&order);
+        let Some(at) = self.single.iter().position(fits) else {
             self.single.push(order);
             return Ok(());
         };
-        let other = self.single.swap_remove(at);
-        let (source, mut target) =
-            if matches!(order.kind, Kind::Send { .. }) { (order, other) } else { (other, order) };
-        let base = self.desk.first[self.desk.process];
-        let agree = matches!((&source.kind, &target.kind), (Kind::Send { to }, Kind::Receive { from })
-            if *to == base + target.local && *from == base + source.local);
+        let other = self.single.remove(at); // in order: the same pair may have sent again under this number
+        let (source, mut target) = if sends(&order) { (order, other) } else { (other, order) };
         let (sent, expected) = (source.data.bytes().len(), target.data.bytes().len());
-        if !agree || sent != expected {
+        if sent != expected {
             return Err(Error::internal(format!(
-                "message of seq {} between ranks {} and {}: the two ends differ ({sent} and {expected} bytes)",
-                source.seq,
-                base + source.local,
-                base + target.local
+                "message of seq {} from rank {} to rank {}: {sent} bytes were sent, {expected} were expected",
+                source.seq, ends.0, ends.1
             )));
         }
         target.data.bytes_mut().copy_from_slice(source.data.bytes());
@@ -251,6 +250,16 @@ impl Courier {
             self.desk.finish(order.local, Done { place: order.place, data: order.data, there });
         }
         Ok(())
+    }
+
+    /// Who sends to whom.
+    fn ends(&self, order: &Order) -> (usize, usize) {
+        let me = self.desk.first[self.desk.process] + order.local;
+        match order.kind {
+            Kind::Send { to } => (me, to),
+            Kind::Receive { from } => (from, me),
+            Kind::Meet { .. } => (me, me),
+        }
     }
 
     /// Lets collectives begin that all ranks of the process have come to, in the order of their numbers.
@@ -446,13 +455,21 @@ fn lock(courier: &Mutex<Courier>) -> MutexGuard<'_, Courier> {
     courier.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Tags of summands, sums and messages of one operation.
-fn tags(rules: &Rules, seq: u64) -> [i32; 3] {
+/// Tags of summands and sums of one collective. (Every third tag is left to messages.)
+fn tags(rules: &Rules, seq: u64) -> [i32; 2] {
     let base = (seq % rules.tags) as i32 * 3;
-    [base, base + 1, base + 2]
+    [base, base + 1]
+}
+
+/// The tag of a message. MPI knows processes only: which of their ranks write to each other must be in it, since several
+/// pairs may use the same number at a time.
+fn message_tag(rules: &Rules, desk: &Desk, seq: u64, (from, to): (usize, usize)) -> i32 {
+    let crowd = desk.largest as u64;
+    let place = |rank: usize| (rank - desk.first[desk.process_of(rank)]) as u64;
+    let number = seq.wrapping_mul(crowd * crowd).wrapping_add(place(from) * crowd + place(to));
+    (number % rules.tags) as i32 * 3 + 2
 }
 
 fn way(comm: Communicator, rules: &Rules, seq: u64) -> Way {
-    let [summands, sums, _] = tags(rules, seq);
-    Way { comm, tags: [summands, sums] }
+    Way { comm, tags: tags(rules, seq) }
 }

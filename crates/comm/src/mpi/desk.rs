@@ -76,6 +76,8 @@ pub struct Desk {
     pub process: usize,
     /// The first rank of each process, and after the last one the number of ranks.
     pub first: Box<[usize]>,
+    /// Ranks of the process that holds most.
+    pub largest: usize,
     /// The host of each process.
     pub hosts: Box<[String]>,
     /// Beds of the local ranks, and of the courier behind them.
@@ -108,6 +110,7 @@ impl Desk {
         };
         Self {
             process,
+            largest: first.windows(2).map(|two| two[1] - two[0]).max().unwrap_or(1),
             first,
             hosts,
             dormitory: Dormitory::new(local + 1),
