@@ -14,7 +14,7 @@ pub struct Machine {
     pub cores: usize,
     /// Operating system and kernel.
     pub os: String,
-    /// Memory of the machine.
+    /// Memory that this process may use: the machine's, or less where a group (a container, a batch job) limits it.
     pub memory_bytes: u64,
 }
 
@@ -25,8 +25,42 @@ pub fn describe() -> Machine {
         cpu: cpu_model(&read("/proc/cpuinfo")).unwrap_or_else(|| std::env::consts::ARCH.to_string()),
         cores: std::thread::available_parallelism().map_or(1, usize::from),
         os: os_name(&read("/etc/os-release"), &read("/proc/sys/kernel/osrelease")),
-        memory_bytes: kib_field(&read("/proc/meminfo"), "MemTotal:").unwrap_or(0),
+        memory_bytes: memory_limit()
+            .into_iter()
+            .chain(kib_field(&read("/proc/meminfo"), "MemTotal:"))
+            .min()
+            .unwrap_or(0),
     }
+}
+
+/// Bytes that the control groups of this process allow it (a container's, a batch job's); none where they set no limit.
+pub fn memory_limit() -> Option<u64> {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    limit_in(&read("/proc/self/cgroup"), &read)
+}
+
+/// The tightest limit of all groups around a process.
+fn limit_in(groups: &str, read: &dyn Fn(&str) -> String) -> Option<u64> {
+    group_folders(groups).iter().filter_map(|group| group_limit(group, read)).min()
+}
+
+/// How many processes of this process's own control group the kernel has killed for memory; none where the group does not
+/// count them. (The machine's counter would tell of anybody's.)
+pub fn oom_kills() -> Option<u64> {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    kills_in(&read("/proc/self/cgroup"), &read)
+}
+
+fn kills_in(groups: &str, read: &dyn Fn(&str) -> String) -> Option<u64> {
+    let count = |path: String| {
+        read(&path).lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse::<u64>().ok())
+    };
+    groups.lines().find_map(|line| {
+        let (root, path) = memory_group(line)?;
+        let file = if root.ends_with("/memory") { "memory.oom_control" } else { "memory.events" };
+        // Inside a container the path need not exist; the outermost folder is then the container's own.
+        count(format!("{root}{path}/{file}")).or_else(|| count(format!("{root}/{file}")))
+    })
 }
 
 /// The largest resident memory of this process so far; 0 where the system does not say.
@@ -46,15 +80,7 @@ pub fn free_memory_bytes() -> u64 {
 /// `/proc/self/cgroup` names need not exist; the outermost folder is then the container's own.
 fn group_folders(groups: &str) -> Vec<String> {
     let mut folders = vec!["/sys/fs/cgroup".to_string(), "/sys/fs/cgroup/memory".to_string()];
-    for line in groups.lines() {
-        let mut fields = line.splitn(3, ':');
-        let (Some(_), Some(controllers), Some(path)) = (fields.next(), fields.next(), fields.next()) else { continue };
-        let root = match controllers {
-            "" => "/sys/fs/cgroup",
-            list if list.split(',').any(|c| c == "memory") => "/sys/fs/cgroup/memory",
-            _ => continue,
-        };
-        let mut path = path.trim_end_matches('/');
+    for (root, mut path) in groups.lines().filter_map(memory_group) {
         while let Some((outer, _)) = path.rsplit_once('/') {
             folders.push(format!("{root}{path}"));
             path = outer;
@@ -63,14 +89,29 @@ fn group_folders(groups: &str) -> Vec<String> {
     folders
 }
 
+/// From a line of `/proc/self/cgroup`, where groups that count memory are mounted, and the group's path there.
+fn memory_group(line: &str) -> Option<(&'static str, &str)> {
+    let mut fields = line.splitn(3, ':');
+    let (Some(_), Some(controllers), Some(path)) = (fields.next(), fields.next(), fields.next()) else { return None };
+    let root = match controllers {
+        "" => "/sys/fs/cgroup",
+        list if list.split(',').any(|c| c == "memory") => "/sys/fs/cgroup/memory",
+        _ => return None,
+    };
+    Some((root, path.trim_end_matches('/')))
+}
+
+/// A group's limit. Version 2 says `max` where there is none, version 1 a number beyond any machine.
+fn group_limit(folder: &str, read: &dyn Fn(&str) -> String) -> Option<u64> {
+    let number = |file: &str| read(&format!("{folder}/{file}")).trim().parse::<u64>().ok();
+    number("memory.max").or_else(|| number("memory.limit_in_bytes")).filter(|&limit| limit < 1 << 60)
+}
+
 /// What a group may still take, if it has a limit: pages of files that nobody uses are given up for it.
 fn group_room(folder: &str, read: &dyn Fn(&str) -> String) -> Option<u64> {
     let number = |file: &str| read(&format!("{folder}/{file}")).trim().parse::<u64>().ok();
-    // Version 2 says `max` where there is no limit, version 1 a number beyond the machine.
-    let (limit, used) = match number("memory.max") {
-        Some(limit) => (limit, number("memory.current")),
-        None => (number("memory.limit_in_bytes")?, number("memory.usage_in_bytes")),
-    };
+    let limit = group_limit(folder, read)?;
+    let used = number("memory.current").or_else(|| number("memory.usage_in_bytes"));
     let stat = read(&format!("{folder}/memory.stat"));
     let idle = ["total_inactive_file ", "inactive_file "]
         .iter()
@@ -132,6 +173,36 @@ mod tests {
         };
         assert_eq!(group_room("g", &files), Some(500));
         assert_eq!(group_room("open", &files), None);
+    }
+
+    #[test]
+    fn the_memory_is_what_groups_allow() {
+        let files = |path: &str| match path {
+            "/sys/fs/cgroup/job/memory.max" => "4000\n".to_string(),
+            "/sys/fs/cgroup/job/step/memory.max" => "max\n".to_string(),
+            "/sys/fs/cgroup/memory/old/memory.limit_in_bytes" => "3000\n".to_string(),
+            "/sys/fs/cgroup/memory/memory.limit_in_bytes" => "9223372036854771712\n".to_string(),
+            _ => String::new(),
+        };
+        assert_eq!(limit_in("0::/job/step\n", &files), Some(4000));
+        assert_eq!(limit_in("4:memory:/old\n0::/\n", &files), Some(3000));
+        assert_eq!(limit_in("4:memory:/other\n0::/\n", &files), None);
+        assert!(memory_limit().is_none_or(|limit| describe().memory_bytes <= limit));
+    }
+
+    #[test]
+    fn kills_are_counted_in_the_own_group_only() {
+        let files = |path: &str| match path {
+            "/sys/fs/cgroup/job/memory.events" => "low 0\noom 3\noom_kill 2\noom_group_kill 0\n".to_string(),
+            "/sys/fs/cgroup/memory/old/memory.oom_control" => "oom_kill_disable 0\noom_kill 5\n".to_string(),
+            "/proc/vmstat" => "oom_kill 99\n".to_string(),
+            _ => String::new(),
+        };
+        assert_eq!(kills_in("0::/job\n", &files), Some(2));
+        assert_eq!(kills_in("9:name=systemd:/\n4:memory:/old\n0::/\n", &files), Some(5));
+        assert_eq!(kills_in("0::/\n", &files), None, "the root counts nobody");
+        let container = |path: &str| if path == "/sys/fs/cgroup/memory.events" { "oom_kill 1\n".into() } else { String::new() };
+        assert_eq!(kills_in("0::/outside\n", &container), Some(1));
     }
 
     #[test]
