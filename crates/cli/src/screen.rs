@@ -80,6 +80,12 @@ impl Screen {
 }
 
 impl Watcher for Screen {
+    fn waiting(&self, words: &str) {
+        if !self.quiet {
+            print(words);
+        }
+    }
+
     fn started(&self, started: &Started) {
         if self.quiet {
             return;

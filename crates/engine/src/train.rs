@@ -210,6 +210,12 @@ pub trait Observer {
     /// Before an evaluation, which may take long and has no steps.
     fn evaluating(&mut self) {}
 
+    /// Before a checkpoint. What it was told of earlier steps must be where a killed process does not lose it when this
+    /// returns: these steps will not be done again.
+    fn before_checkpoint(&mut self) -> Result<()> {
+        Ok(())
+    }
+
     /// Time spent on a checkpoint outside steps.
     fn checkpoint(&mut self, seconds: f64);
 
@@ -308,6 +314,7 @@ pub fn train<D: Device, C: Comm>(
     let mut saved_at = progress.step;
     let save = |rank: &mut Rank<D, C>, progress: &Progress, best: bool, observer: &mut dyn Observer| -> Result<()> {
         let begin = Instant::now();
+        observer.before_checkpoint()?;
         checkpoint::save(rank, job.graph, progress, best, job.saver)?;
         observer.checkpoint(begin.elapsed().as_secs_f64());
         Ok(())

@@ -29,11 +29,24 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
         let _ = fs::remove_file(&temporary);
         return Err(Error::io("write", path, &error));
     }
-    // The rename itself must survive a power cut; file systems that cannot sync a folder do not need it.
-    if let Ok(folder) = File::open(folder) {
-        let _ = folder.sync_all();
+    sync_folder(folder)
+}
+
+/// Makes a rename in a folder survive a power cut. File systems that cannot sync a folder are taken as not needing it; a
+/// disk that is full or broken is an error.
+pub fn sync_folder(path: &Path) -> Result<()> {
+    match File::open(path).and_then(|folder| folder.sync_all()) {
+        Err(error) if !cannot_be_synced(&error) => Err(Error::io("sync", path, &error)),
+        _ => Ok(()),
     }
-    Ok(())
+}
+
+/// What file systems answer that know no sync of folders, or do not let one be opened.
+fn cannot_be_synced(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind as K;
+    const EBADF: i32 = 9;
+    matches!(error.kind(), K::InvalidInput | K::Unsupported | K::PermissionDenied | K::IsADirectory)
+        || error.raw_os_error() == Some(EBADF)
 }
 
 #[cfg(test)]
@@ -48,6 +61,18 @@ mod tests {
         write(&path, b"two").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"two");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_synced_is_no_error_and_a_broken_disk_is() {
+        let answer = |errno| cannot_be_synced(&std::io::Error::from_raw_os_error(errno));
+        // EACCES, EPERM, EBADF, EISDIR, EINVAL, ENOSYS, EOPNOTSUPP
+        assert!([13, 1, 9, 21, 22, 38, 95].into_iter().all(answer));
+        // EIO, ENOSPC, EDQUOT, EROFS, ENOENT, ESTALE
+        assert!(![5, 28, 122, 30, 2, 116].into_iter().any(answer));
+        let folder = tempfile::tempdir().unwrap();
+        sync_folder(folder.path()).unwrap();
+        assert!(sync_folder(&folder.path().join("absent")).is_err());
     }
 
     #[test]

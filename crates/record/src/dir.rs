@@ -1,57 +1,100 @@
 //! The folder of one run: creating it, opening it, and writing its whole files.
+//!
+//! Whoever creates or continues a run holds its lock (`lock.rs`) as long as the [`RunDir`] or a clone of it lives; without
+//! it only the steps of processes that follow the first can be written.
 
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use paceline_base::{Error, Result};
 use serde::Serialize;
 
 use crate::line::{Line, mend_tail};
+use crate::lock::{self, LOCK, Patience, RunLock, Writer};
 use crate::{FORMAT, Header, ProgressWriter, StepWriter, Summary, atomic};
 
 /// A run directory that exists.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct RunDir {
     path: PathBuf,
+    /// The right to write, of whoever created or continues the run.
+    lock: Option<Arc<RunLock>>,
 }
 
 impl RunDir {
-    /// Makes a new run directory. An existing one must be empty: a run never overwrites another.
+    /// Makes a new run directory and takes its lock. An existing one must be empty: a run never overwrites another.
     pub fn create(path: impl Into<PathBuf>) -> Result<Self> {
         let path = path.into();
-        match fs::read_dir(&path) {
-            Ok(mut entries) => {
-                if entries.next().is_some() {
-                    return Err(Error::user(format!(
-                        "{} already holds a run; choose another folder with --run-dir (a training can be continued with --resume)",
-                        path.display()
-                    )));
-                }
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                fs::create_dir_all(&path).map_err(|e| Error::io("create", &path, &e))?;
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
-                return Err(Error::user(format!(
-                    "{} is a file, and a run needs a folder; choose another name",
-                    path.display()
-                )));
-            }
-            Err(error) => return Err(Error::io("create", &path, &error)),
+        if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            create_folders(parent)?;
         }
-        Ok(Self { path })
+        match fs::create_dir(&path) {
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && path.is_dir() => is_unused(&path)?,
+            Err(error) => return Err(not_created(&path, &error)),
+        }
+        let lock = RunLock::take(&path, Patience::Short, &mut |_| {})?;
+        is_unused(&path)?; // once more: another may have begun and ended a run here meanwhile
+        Ok(Self { path, lock: Some(Arc::new(lock)) })
     }
 
-    /// `runs/prepare-3`: the first number of a stem that is free in a folder.
-    pub fn free_name(folder: &Path, stem: &str) -> PathBuf {
-        (1..).map(|n| folder.join(format!("{stem}-{n}"))).find(|path| !path.exists()).unwrap_or_default()
+    /// Makes `runs/prepare-3` and takes its lock: the first number of a stem that is free in a folder. Of several that ask at
+    /// the same time each gets a folder of its own.
+    pub fn create_next(folder: &Path, stem: &str) -> Result<Self> {
+        create_folders(folder)?;
+        for number in 1u64.. {
+            let path = folder.join(format!("{stem}-{number}"));
+            match fs::create_dir(&path) {
+                Ok(()) => {
+                    let lock = RunLock::take(&path, Patience::Short, &mut |_| {})?;
+                    return Ok(Self { path, lock: Some(Arc::new(lock)) });
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(Error::io("create", &path, &error)),
+            }
+        }
+        Err(Error::failure(format!("all numbers of {stem} are taken in {}", folder.display())))
     }
 
-    /// Opens a run directory that was made before.
+    /// Opens a run directory to go on writing, and takes its lock; `waiting` is told what is waited for.
+    ///
+    /// # Errors
+    /// A user's error that names the process which writes there, if one does.
+    pub fn reopen(path: impl Into<PathBuf>, patience: Patience, waiting: &mut dyn FnMut(&str)) -> Result<Self> {
+        let dir = Self::open(path)?;
+        let lock = RunLock::take(&dir.path, patience, waiting)?;
+        Ok(Self { lock: Some(Arc::new(lock)), ..dir })
+    }
+
+    /// Who writes into it now.
+    pub fn writer(&self) -> Writer {
+        lock::writer_of(&self.path)
+    }
+
+    /// What the user should know of the lock that is held.
+    pub fn lock_note(&self) -> Option<&str> {
+        self.lock.as_ref().and_then(|lock| lock.note())
+    }
+
+    /// An error if another has taken the run over. Nothing is asked of who does not hold the lock.
+    pub fn check_lock(&self) -> Result<()> {
+        self.lock.as_ref().map_or(Ok(()), |lock| lock.check())
+    }
+
+    /// An error unless the lock is held, which is needed to write all but the steps of processes that follow the first.
+    fn must_be_ours(&self) -> Result<()> {
+        match self.lock {
+            Some(_) => self.check_lock(),
+            None => Err(Error::internal(format!("{} is written without its lock", self.path.display()))),
+        }
+    }
+
+    /// Opens a run directory that was made before, to read it.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self> {
-        let dir = Self { path: path.into() };
+        let dir = Self { path: path.into(), lock: None };
         if !dir.path.is_dir() {
             return Err(Error::user(format!("there is no run at {}{}", dir.path.display(), neighbours(&dir.path))));
         }
@@ -109,6 +152,7 @@ impl RunDir {
 
     /// Writes `run.toml`: `format = 1`, then the value, which must serialise to a table.
     pub fn write_run_toml<T: Serialize + ?Sized>(&self, value: &T) -> Result<()> {
+        self.must_be_ours()?;
         let path = self.run_toml();
         let text = toml::to_string(value).map_err(|e| Error::internal(format!("{}: {e}", path.display())))?;
         // The header must come before the first table, and only once.
@@ -126,6 +170,7 @@ impl RunDir {
 
     /// Writes `summary.json`.
     pub fn write_summary(&self, summary: &Summary) -> Result<()> {
+        self.must_be_ours()?;
         let path = self.summary();
         let mut text = serde_json::to_vec_pretty(&Summary { format: FORMAT, ..summary.clone() })
             .map_err(|e| Error::internal(format!("{}: {e}", path.display())))?;
@@ -166,6 +211,7 @@ impl RunDir {
 
     /// Begins `steps.jsonl` of a new run, as attempt 1.
     pub fn begin_steps(&self) -> Result<StepWriter> {
+        self.must_be_ours()?;
         let path = self.steps();
         let file = OpenOptions::new().append(true).create_new(true).open(&path).map_err(|e| {
             if e.kind() == std::io::ErrorKind::AlreadyExists {
@@ -183,6 +229,7 @@ impl RunDir {
     /// Goes on with `steps.jsonl` after a restart: mends a torn last line, then begins the next attempt at `start_step`,
     /// the number of steps that the checkpoint has done.
     pub fn resume_steps(&self, start_step: u64) -> Result<StepWriter> {
+        self.must_be_ours()?;
         let path = self.steps();
         if !path.exists() {
             // Killed before its first record: there is nothing to go on from, and nothing to lose.
@@ -220,6 +267,33 @@ fn last_attempt(path: &Path) -> Result<u32> {
         }
     }
     Ok(last)
+}
+
+fn create_folders(path: &Path) -> Result<()> {
+    fs::create_dir_all(path).map_err(|e| not_created(path, &e))
+}
+
+fn not_created(path: &Path, error: &std::io::Error) -> Error {
+    use std::io::ErrorKind as K;
+    match error.kind() {
+        K::AlreadyExists | K::NotADirectory => {
+            let file = path.ancestors().find(|part| part.is_file()).unwrap_or(path);
+            Error::user(format!("{} is a file, and a run needs a folder; choose another name", file.display()))
+        }
+        _ => Error::io("create", path, error),
+    }
+}
+
+/// Refuses a folder that holds anything but a lock.
+fn is_unused(path: &Path) -> Result<()> {
+    let entries = fs::read_dir(path).map_err(|e| Error::io("read", path, &e))?;
+    match entries.flatten().any(|entry| entry.file_name() != LOCK) {
+        false => Ok(()),
+        true => Err(Error::user(format!(
+            "{} already holds a run; choose another folder with --run-dir (a training can be continued with --resume)",
+            path.display()
+        ))),
+    }
 }
 
 /// Names what is there instead of a run that is not.

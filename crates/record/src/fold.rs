@@ -49,7 +49,9 @@ impl StepFold {
 }
 
 fn join(a: &StepRecord, b: &StepRecord) -> StepRecord {
-    let (n, m) = (a.steps as f64, b.steps as f64);
+    // The last batch of an epoch may be smaller: samples count alike, not steps.
+    let weights = if a.samples + b.samples > 0 { (a.samples, b.samples) } else { (a.steps, b.steps) };
+    let (n, m) = (weights.0 as f64, weights.1 as f64);
     let mean = |x: f64, y: f64| (x * n + y * m) / (n + m);
     let (ta, tb) = (a.split.total(), b.split.total());
     // Throughputs are averaged over the time they lasted.
@@ -61,6 +63,7 @@ fn join(a: &StepRecord, b: &StepRecord) -> StepRecord {
     StepRecord {
         steps: a.steps + b.steps,
         samples: a.samples + b.samples,
+        share: a.share.zip(b.share).map(|(a, b)| a + b),
         loss: mean(a.loss, b.loss),
         accuracy: mean(a.accuracy, b.accuracy),
         examples_per_s,
@@ -93,5 +96,15 @@ mod tests {
         assert_eq!((record.step, record.steps, record.samples), (2, 3, 24));
         assert!((record.loss - 3.0).abs() < 1e-12 && (record.accuracy - 0.3).abs() < 1e-12);
         assert_eq!((record.split.compute, record.examples_per_s), (4.0, 175.0));
+    }
+
+    #[test]
+    fn a_smaller_batch_weighs_less() {
+        let step = |samples, share, loss| StepRecord { samples, share: Some(share), loss, ..StepRecord::default() };
+        let mut fold = StepFold::new(3);
+        fold.add(step(16, 6, 1.0));
+        fold.add(step(16, 6, 2.0));
+        let record = fold.add(step(4, 0, 5.0)).unwrap();
+        assert_eq!((record.samples, record.share, record.loss), (36, Some(12), (16.0 + 32.0 + 20.0) / 36.0));
     }
 }

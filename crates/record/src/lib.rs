@@ -7,6 +7,7 @@
 //!   steps.jsonl    a header per attempt, then one line per step (or few steps) and rank, and one per epoch
 //!   progress.jsonl a line a second, of a run that prepares data
 //!   summary.json   the run in one object; what comparisons read first
+//!   lock           who writes here, now or last
 //!   checkpoints/   written by the engine
 //! ```
 //!
@@ -15,6 +16,7 @@
 //! - It says `format = 1`. Newer formats are refused with an error that says so; older ones are read.
 //! - Nothing that was recorded is taken back: a restarted run appends a header with the next *attempt* number and the
 //!   step it starts from, and readers drop what earlier attempts wrote at or beyond that step.
+//! - One process writes at a time (those that follow it only their own `steps-N.jsonl`). It holds a lock that ends with it.
 //! - A process killed at any moment leaves a directory that can be read and resumed: whole files are replaced by
 //!   rename, and a torn last line is tolerated by readers and cut off before anything is appended.
 //!
@@ -41,6 +43,7 @@ mod dir;
 mod every;
 mod fold;
 mod line;
+mod lock;
 pub mod machine;
 mod number;
 mod progress;
@@ -54,12 +57,13 @@ pub use dir::RunDir;
 pub use every::{Every, Interval, choose_every};
 pub use fold::StepFold;
 pub use line::Header;
+pub use lock::{Holder, Patience, RunLock, Writer};
 pub use machine::Machine;
 pub use progress::{ProgressRecord, ProgressWriter};
 pub use read::{RunData, read_run, read_summary};
 pub use step::{EpochRecord, Part, StepRecord, TimeSplit};
 pub use study::{Cell, Form, Measurement, MeasurementWriter, PageCache, Study, Variant, read_study, work_of};
-pub use summary::{Exactness, InputFacts, Prepared, Status, Summary, Work};
+pub use summary::{Exactness, InputFacts, PartialEpoch, Prepared, Status, Summary, Work};
 pub use writer::{StepWriter, Written};
 
 /// The format that this version writes, and the newest that it reads.

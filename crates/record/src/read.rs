@@ -4,11 +4,12 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
+use paceline_base::text::date;
 use paceline_base::{Error, Result};
 
 use crate::attempts::Kept;
 use crate::line::Line;
-use crate::{EpochRecord, FORMAT, ProgressRecord, RunDir, StepRecord, Summary, check_format};
+use crate::{EpochRecord, FORMAT, ProgressRecord, RunDir, Status, StepRecord, Summary, Work, Writer, check_format};
 
 /// A run as its directory tells it.
 #[derive(Clone, Debug, Default)]
@@ -39,11 +40,13 @@ pub struct RunData {
 pub fn read_run(path: impl AsRef<Path>) -> Result<RunData> {
     let dir = RunDir::open(path.as_ref())?;
     let mut notes = Vec::new();
+    let writer = dir.writer(); // first: a run that ends now has then written its last word
     let config = read_config(&dir.run_toml(), &mut notes)?;
-    let summary = read_summary(dir.summary())?;
+    let mut summary = read_summary(dir.summary())?;
     if summary.is_none() {
         notes.push("there is no summary.json: the run has not finished its first epoch, or was killed before".into());
     }
+    notes.extend(settle_status(&dir, &writer, summary.as_mut()));
     let mut kept = read_steps(&dir.steps(), &mut notes)?;
     for path in &dir.all_steps()[1..] {
         kept.join(read_steps(path, &mut notes)?);
@@ -64,7 +67,28 @@ pub fn read_run(path: impl AsRef<Path>) -> Result<RunData> {
     })
 }
 
-/// Reads a `summary.json` alone, which is all that a list of many runs needs; `None` if it is not there.
+/// A run that says that it runs does so only while a process writes into its directory. Gives a note on it.
+pub(crate) fn settle_status(dir: &RunDir, writer: &Writer, summary: Option<&mut Summary>) -> Option<String> {
+    let summary = summary.filter(|summary| summary.status == Status::Running)?;
+    match writer {
+        Writer::Alive { holder, heard } => {
+            let heard = heard.map_or(String::new(), |seconds| format!(", last heard {seconds} s ago"));
+            Some(format!("it is running: process {} on {}{heard}", holder.pid, holder.host))
+        }
+        Writer::Gone { last } => {
+            summary.status = Status::Interrupted;
+            let when = last.map_or(String::new(), |time| format!(" at {}", date(time)));
+            let resume = match summary.work {
+                Work::Train => format!("; go on with: paceline train --resume {}", dir.path().display()),
+                _ => String::new(),
+            };
+            Some(format!("it ended without a word{when} (killed, or its machine stopped){resume}"))
+        }
+    }
+}
+
+/// Reads a `summary.json` alone, as it was written; `None` if it is not there. Its status may be [`Status::Running`] though
+/// the run was killed, which [`read_run`] would find out.
 pub fn read_summary(path: impl AsRef<Path>) -> Result<Option<Summary>> {
     let path = path.as_ref();
     let Some(text) = read_text(path)? else { return Ok(None) };

@@ -137,8 +137,10 @@ impl Sum for TimeSplit {
 
 /// One rank's part of one step, or of several steps in a row when not every step is recorded.
 ///
-/// With `steps > 1` the record stands for the steps `step + 1 - steps ..= step`: loss and accuracy are means over them,
-/// samples and times are sums, batch and rate are those of the last.
+/// With `steps > 1` the record stands for the steps `step + 1 - steps ..= step`: loss and accuracy are means over all their
+/// samples, samples and times are sums, batch and rate are those of the last.
+///
+/// Over the records of an epoch, of one rank or of all, `Σ loss · samples / Σ samples` is the epoch's training loss.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StepRecord {
@@ -152,8 +154,11 @@ pub struct StepRecord {
     pub steps: u64,
     /// Whose part it is.
     pub rank: u32,
-    /// Samples that this rank processed.
+    /// Samples of all ranks, over which loss and accuracy are means.
     pub samples: u64,
+    /// Samples of these that this rank processed. Older versions wrote none, and that number as `samples`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub share: Option<u64>,
     /// The global batch of one step.
     pub batch: u64,
     /// Mean loss over the global batch.
@@ -172,6 +177,13 @@ pub struct StepRecord {
     pub split: TimeSplit,
 }
 
+impl StepRecord {
+    /// Samples that this rank processed.
+    pub fn own_samples(&self) -> u64 {
+        self.share.unwrap_or(self.samples)
+    }
+}
+
 impl Default for StepRecord {
     fn default() -> Self {
         Self {
@@ -181,6 +193,7 @@ impl Default for StepRecord {
             steps: 1,
             rank: 0,
             samples: 0,
+            share: None,
             batch: 0,
             loss: f64::NAN,
             accuracy: f64::NAN,

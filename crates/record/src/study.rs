@@ -300,11 +300,13 @@ pub fn work_of(path: impl AsRef<Path>) -> Result<Work> {
 pub fn read_study(path: impl AsRef<Path>) -> Result<Study> {
     let dir = RunDir::open(path.as_ref())?;
     let mut notes = Vec::new();
+    let writer = dir.writer(); // first: a study that ends now has then written its last word
     let config = crate::read::read_config(&dir.run_toml(), &mut notes)?;
-    let summary = read_summary(dir.summary())?;
+    let mut summary = read_summary(dir.summary())?;
     if summary.is_none() {
         notes.push("there is no summary.json: the study was killed before its end".into());
     }
+    notes.extend(crate::read::settle_status(&dir, &writer, summary.as_mut()));
     let measurements = read_measurements(&dir.measurements(), &mut notes)?;
     let name = summary.as_ref().map(|s| s.name.clone()).filter(|name| !name.is_empty()).unwrap_or_else(|| dir.name());
     Ok(Study { path: dir.path().to_path_buf(), name, config, summary, measurements, notes })

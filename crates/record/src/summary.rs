@@ -11,9 +11,11 @@ use crate::{EpochRecord, FORMAT, Machine, TimeSplit, number};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// It trains, or was killed while it did.
+    /// It trains. In a file: it did when it was last heard; [`read_run`](crate::read_run) looks whether it still does.
     #[default]
     Running,
+    /// It ended without a word: it was killed, or its machine stopped. No run writes this; readers find it out.
+    Interrupted,
     /// All planned epochs are done.
     Done,
     /// It ended early on request or by an early-stopping rule.
@@ -30,6 +32,7 @@ impl Status {
     pub fn name(&self) -> &'static str {
         match self {
             Status::Running => "running",
+            Status::Interrupted => "interrupted",
             Status::Done => "done",
             Status::Stopped => "stopped",
             Status::Failed { .. } => "failed",
@@ -110,6 +113,26 @@ pub struct InputFacts {
     pub shape: Vec<usize>,
 }
 
+/// An epoch that was begun and not finished: its steps so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PartialEpoch {
+    /// The epoch, counted from 1.
+    pub epoch: u64,
+    /// Steps done in it.
+    pub steps: u64,
+    /// Steps that the whole of it has; 0 if that is not known.
+    pub of_steps: u64,
+    /// Training samples in these steps.
+    pub samples: u64,
+    /// Mean loss over them.
+    #[serde(with = "number")]
+    pub train_loss: f64,
+    /// Share of them that was classified rightly.
+    #[serde(with = "number")]
+    pub train_accuracy: f64,
+}
+
 /// The run in one object.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -145,7 +168,7 @@ pub struct Summary {
     /// Validation accuracy of the best epoch.
     #[serde(with = "number::option")]
     pub best_val_accuracy: Option<f64>,
-    /// Validation loss of the best epoch.
+    /// The lowest validation loss of all epochs; that of the best epoch stands among its figures in `epochs`.
     #[serde(with = "number::option")]
     pub best_val_loss: Option<f64>,
     /// Validation accuracy of the last epoch.
@@ -154,10 +177,10 @@ pub struct Summary {
     /// Validation loss of the last epoch.
     #[serde(with = "number::option")]
     pub final_val_loss: Option<f64>,
-    /// Training accuracy of the last epoch.
+    /// Training accuracy of the last whole epoch; of `partial` if there is none.
     #[serde(with = "number::option")]
     pub train_accuracy: Option<f64>,
-    /// Training loss of the last epoch.
+    /// Training loss of the last whole epoch; of `partial` if there is none.
     #[serde(with = "number::option")]
     pub train_loss: Option<f64>,
     /// Accuracy on the test samples, if they were evaluated.
@@ -196,8 +219,11 @@ pub struct Summary {
     /// What was prepared, for a run that prepared data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prepared: Option<Prepared>,
-    /// Every epoch.
+    /// Every whole epoch.
     pub epochs: Vec<EpochRecord>,
+    /// The epoch that the run ended in, if that was not at an epoch's end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub partial: Option<PartialEpoch>,
     /// Decisions that were taken, in words.
     pub reasons: Vec<String>,
     /// What the user should know.
@@ -250,6 +276,7 @@ impl Default for Summary {
             input: None,
             prepared: None,
             epochs: Vec::new(),
+            partial: None,
             reasons: Vec::new(),
             warnings: Vec::new(),
             exactness: Exactness::Exact,
@@ -261,6 +288,11 @@ impl Default for Summary {
 }
 
 impl Summary {
+    /// The figures of the best epoch.
+    pub fn best(&self) -> Option<&EpochRecord> {
+        self.epochs.iter().find(|epoch| Some(epoch.epoch) == self.best_epoch)
+    }
+
     /// Fills in what follows from the epochs and the time splits: best, final and training figures, fractions, training
     /// seconds. The caller sets the rest.
     ///
@@ -276,7 +308,10 @@ impl Summary {
             .reduce(|best, epoch| if better(epoch, best) { epoch } else { best });
         self.best_epoch = best.map(|epoch| epoch.epoch);
         self.best_val_accuracy = best.and_then(|epoch| epoch.val_accuracy);
-        self.best_val_loss = best.and_then(|epoch| epoch.val_loss);
+        self.best_val_loss = self.epochs.iter().filter_map(|e| e.val_loss).filter(|l| !l.is_nan()).reduce(f64::min);
+        if let (Some(partial), true) = (self.partial, self.epochs.is_empty()) {
+            (self.train_accuracy, self.train_loss) = (Some(partial.train_accuracy), Some(partial.train_loss));
+        }
         if let Some(last) = self.epochs.last() {
             self.final_val_accuracy = last.val_accuracy;
             self.final_val_loss = last.val_loss;
@@ -295,4 +330,34 @@ fn better(a: &EpochRecord, b: &EpochRecord) -> bool {
         (accuracy, -loss)
     };
     key(a).partial_cmp(&key(b)) == Some(std::cmp::Ordering::Greater)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn epoch(epoch: u64, val_accuracy: f64, val_loss: f64) -> EpochRecord {
+        let (val_accuracy, val_loss) = (Some(val_accuracy), Some(val_loss));
+        EpochRecord { epoch, train_loss: 1.5, val_accuracy, val_loss, ..EpochRecord::default() }
+    }
+
+    #[test]
+    fn the_best_loss_is_the_lowest_of_all_epochs() {
+        let epochs = vec![epoch(1, 0.7, 0.4), epoch(2, 0.8, 0.5), epoch(3, 0.75, f64::NAN)];
+        let mut summary = Summary { epochs, ..Summary::default() };
+        summary.settle();
+        assert_eq!((summary.best_val_loss, summary.best().unwrap().val_loss), (Some(0.4), Some(0.5)));
+        assert_eq!((summary.best_epoch, summary.best_val_accuracy), (Some(2), Some(0.8)));
+    }
+
+    #[test]
+    fn a_partial_epoch_tells_the_loss_only_where_no_whole_one_does() {
+        let partial = PartialEpoch { epoch: 1, train_loss: 2.5, train_accuracy: 0.3, ..PartialEpoch::default() };
+        let mut summary = Summary { partial: Some(partial), ..Summary::default() };
+        summary.settle();
+        assert_eq!((summary.train_loss, summary.train_accuracy), (Some(2.5), Some(0.3)));
+        summary.epochs = vec![epoch(1, 0.7, 0.4)];
+        summary.settle();
+        assert_eq!(summary.train_loss, Some(1.5));
+    }
 }

@@ -3,7 +3,8 @@
 //! Records are `Copy` and go into a queue whose memory is taken once; a background thread turns them into lines. The
 //! training thread never allocates, never blocks and never wakes anybody: the writer looks into the queue by itself.
 //! When the queue is full the record is dropped and counted, and the file says so at its end. When writing fails the
-//! first error is kept, for [`StepWriter::check`] and [`StepWriter::finish`] to return.
+//! first error is kept, for [`StepWriter::check`] and [`StepWriter::finish`] to return; a panic of the thread is such an
+//! error, from the moment it happens.
 
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
@@ -152,7 +153,8 @@ impl StepWriter {
         }
         match &*self.shared.error.lock().unwrap_or_else(PoisonError::into_inner) {
             Some((Kind::User, message)) => Err(Error::user(message.clone())),
-            Some((_, message)) => Err(Error::failure(message.clone())),
+            Some((Kind::Failure, message)) => Err(Error::failure(message.clone())),
+            Some((Kind::Internal, message)) => Err(Error::internal(message.clone())),
             None => Err(Error::internal("the record writer failed without a reason")),
         }
     }
@@ -176,9 +178,7 @@ impl StepWriter {
         if let Some(thread) = self.thread.take() {
             self.shared.stop.store(true, Ordering::Release);
             thread.thread().unpark();
-            if thread.join().is_err() {
-                keep(&self.shared, Kind::Internal, "the record writer panicked".into());
-            }
+            let _ = thread.join(); // a panic is kept as the error by `Farewell`
         }
     }
 }
@@ -200,6 +200,13 @@ struct Farewell<'a>(&'a Shared);
 
 impl Drop for Farewell<'_> {
     fn drop(&mut self) {
+        if thread::panicking() {
+            keep(
+                self.0,
+                Kind::Internal,
+                "the thread that writes steps.jsonl panicked; later steps were not recorded".into(),
+            );
+        }
         self.0.answered.lock().unwrap_or_else(PoisonError::into_inner).1 = true;
         self.0.answer.notify_all();
     }
@@ -344,6 +351,33 @@ mod tests {
         failing.flush();
         failing.flush();
         assert!(failing.check().is_err());
+    }
+
+    #[test]
+    fn a_panic_of_the_thread_is_an_error_at_once_and_holds_nobody_up() {
+        struct Panicking(bool);
+        impl Write for Panicking {
+            fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+                assert!(!std::mem::replace(&mut self.0, true), "injected");
+                Ok(bytes.len())
+            }
+            fn flush(&mut self) -> std::io::Result<()> {
+                Ok(())
+            }
+        }
+        impl Sink for Panicking {
+            fn sync(&self) -> std::io::Result<()> {
+                Ok(())
+            }
+        }
+        let writer = StepWriter::start(Box::new(Panicking(false)), "steps.jsonl".into(), header()).unwrap();
+        writer.push(StepRecord::default());
+        writer.flush();
+        let error = writer.check().unwrap_err();
+        assert!(error.kind() == Kind::Internal && error.message().contains("panicked"), "{error}");
+        (0..3 * QUEUE).for_each(|_| writer.push_epoch(EpochRecord::default()));
+        writer.flush();
+        assert!(writer.finish().unwrap_err().message().contains("panicked"));
     }
 
     #[test]

@@ -5,7 +5,9 @@ use std::io::Write;
 use std::path::Path;
 
 use paceline_base::Kind;
-use paceline_record::{EpochRecord, RunDir, Status, StepRecord, Summary, TimeSplit, machine, read_run, read_summary};
+use paceline_record::{
+    EpochRecord, Patience, RunDir, Status, StepRecord, Summary, TimeSplit, machine, read_run, read_summary,
+};
 use proptest::prelude::*;
 
 fn step(step: u64) -> StepRecord {
@@ -101,6 +103,86 @@ fn a_run_never_overwrites_another() {
     RunDir::create(folder.path().join("second")).unwrap();
     fs::write(folder.path().join("file"), "").unwrap();
     assert!(RunDir::create(folder.path().join("file")).is_err());
+}
+
+#[test]
+fn many_that_start_at_once_never_share_a_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let runs = folder.path().join("runs");
+    let gate = std::sync::Barrier::new(16);
+    let mut made: Vec<_> = std::thread::scope(|scope| {
+        let start = || {
+            gate.wait();
+            let dirs: Vec<_> = (0..4).map(|_| RunDir::create_next(&runs, "mlp").unwrap()).collect();
+            dirs.iter().map(|dir| dir.path().to_path_buf()).collect::<Vec<_>>()
+        };
+        let threads: Vec<_> = (0..16).map(|_| scope.spawn(start)).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    made.sort();
+    made.dedup();
+    assert_eq!(made.len(), 64);
+    // A folder that is there and empty goes to one of them.
+    let named = folder.path().join("named");
+    fs::create_dir(&named).unwrap();
+    let begin = || {
+        gate.wait();
+        let dir = RunDir::create(&named)?;
+        dir.write_run_toml(&toml::toml! { seed = 7 })?;
+        Ok::<_, paceline_base::Error>(dir)
+    };
+    let results: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..16).map(|_| scope.spawn(begin)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!(results.iter().filter(|r| r.is_ok()).count(), 1);
+    for error in results.into_iter().filter_map(Result::err) {
+        assert!(error.kind() == Kind::User && error.message().contains("--run-dir"), "{error}");
+    }
+}
+
+#[test]
+fn a_run_is_running_only_while_somebody_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run");
+    let dir = RunDir::create(&path).unwrap();
+    dir.write_summary(&Summary { name: "run".into(), ..Summary::default() }).unwrap();
+    let run = read_run(&path).unwrap();
+    assert_eq!(run.summary.unwrap().status, Status::Running);
+    let me = format!("process {}", std::process::id());
+    assert!(run.notes.iter().any(|n| n.contains("running") && n.contains(&me)), "{:?}", run.notes);
+    let before = fs::read(path.join("lock")).unwrap();
+    drop(dir); // as a kill would: the summary stays what it was
+    assert_ne!(fs::read(path.join("lock")).unwrap(), before, "a clean end is written");
+    fs::write(path.join("lock"), before).unwrap(); // a kill has no time for that
+    let run = read_run(&path).unwrap();
+    assert_eq!(run.summary.unwrap().status, Status::Interrupted);
+    let note = run.notes.iter().find(|n| n.contains("ended without a word")).unwrap();
+    assert!(note.contains("UTC") && note.contains("--resume"), "{note}");
+    assert_eq!(
+        read_summary(path.join("summary.json")).unwrap().unwrap().status,
+        Status::Running,
+        "nothing was written"
+    );
+    // Runs of older versions have no lock.
+    fs::remove_file(path.join("lock")).unwrap();
+    assert_eq!(read_run(&path).unwrap().summary.unwrap().status, Status::Interrupted);
+    assert!(!path.join("lock").exists(), "a reader makes no files");
+}
+
+#[test]
+fn a_second_writer_is_refused_and_what_is_only_read_cannot_be_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run");
+    let dir = RunDir::create(&path).unwrap();
+    dir.write_run_toml(&toml::toml! { seed = 7 }).unwrap();
+    let error = RunDir::reopen(&path, Patience::Short, &mut |_| {}).unwrap_err();
+    assert!(error.message().contains(&format!("process {}", std::process::id())), "{error}");
+    let read_only = RunDir::open(&path).unwrap();
+    assert_eq!(read_only.resume_steps(0).err().unwrap().kind(), Kind::Internal);
+    assert_eq!(read_only.write_summary(&Summary::default()).unwrap_err().kind(), Kind::Internal);
+    drop(dir);
+    RunDir::reopen(&path, Patience::Short, &mut |_| {}).unwrap().resume_steps(0).unwrap();
 }
 
 #[test]
@@ -207,7 +289,7 @@ proptest! {
         let before = read_run(&path).unwrap().steps.len() as u64;
         prop_assert!(before <= done);
         let start = (before as f64 * back) as u64;
-        let dir = RunDir::open(&path).unwrap();
+        let dir = RunDir::reopen(&path, Patience::Short, &mut |_| {}).unwrap();
         let writer = dir.resume_steps(start).unwrap();
         (start..15).for_each(|at| writer.push(step(at)));
         writer.finish().unwrap();

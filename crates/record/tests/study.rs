@@ -1,6 +1,8 @@
 //! Speed studies: what was measured is read back, whatever happened to the process.
 
-use paceline_record::{Cell, Form, Measurement, PageCache, RunDir, Summary, Variant, Work, read_study, work_of};
+use paceline_record::{
+    Cell, Form, Measurement, PageCache, RunDir, Status, Summary, Variant, Work, read_study, work_of,
+};
 
 fn measurement(id: u64) -> Measurement {
     Measurement {
@@ -43,10 +45,13 @@ fn what_was_measured_is_read_back() {
     let mut writer = dir.begin_measurements().unwrap();
     let all: Vec<Measurement> = (0..3).map(measurement).collect();
     all.iter().for_each(|m| writer.push(m).unwrap());
-    dir.write_summary(&Summary { work: Work::Speedtest, name: "study".into(), ..Summary::default() }).unwrap();
+    let summary = Summary { work: Work::Speedtest, name: "study".into(), ..Summary::default() };
+    dir.write_summary(&summary).unwrap();
     let study = read_study(dir.path()).unwrap();
     assert_eq!(study.measurements, all);
-    assert!(study.notes.is_empty(), "{:?}", study.notes);
+    assert!(study.notes.iter().all(|note| note.contains("running")), "{:?}", study.notes);
+    dir.write_summary(&Summary { status: Status::Done, ..summary }).unwrap();
+    assert_eq!(read_study(dir.path()).unwrap().notes, [""; 0]);
     assert_eq!(work_of(dir.path()).unwrap(), Work::Speedtest);
     assert_eq!((all[0].cell.images(), all[0].cell.variant()), (32, Variant::Both));
 }

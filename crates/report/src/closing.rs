@@ -35,15 +35,28 @@ pub fn closing_table(summary: &Summary, checkpoints: Option<&Path>, style: Style
         Status::Done => "done".to_string(),
         Status::Stopped => "stopped early".to_string(),
         Status::Running => "not finished".to_string(),
+        Status::Interrupted => "interrupted".to_string(),
         Status::Failed { why } => format!("failed: {}", plain(why)),
     };
     if let Some(epoch) = summary.best_epoch {
         let done = summary.epochs.last().map_or(summary.epochs_planned, |last| last.epoch);
         lines.push(("best epoch", format!("{epoch} of {done}")));
     }
-    push_result(&mut lines, "validation", summary.best_val_accuracy, summary.best_val_loss);
+    let (accuracy, loss) = match summary.best() {
+        Some(best) => (best.val_accuracy, best.val_loss),
+        None => (summary.best_val_accuracy, summary.best_val_loss),
+    };
+    push_result(&mut lines, "validation", accuracy, loss);
     push_result(&mut lines, "test", summary.test_accuracy, summary.test_loss);
-    push_result(&mut lines, "training", summary.train_accuracy, summary.train_loss);
+    if !summary.epochs.is_empty() || summary.partial.is_none() {
+        push_result(&mut lines, "training", summary.train_accuracy, summary.train_loss);
+    }
+    if let Some(partial) = &summary.partial {
+        let mut so_far = Vec::new();
+        push_result(&mut so_far, "training", Some(partial.train_accuracy), Some(partial.train_loss));
+        let steps = format!("{} of {} steps of epoch {}", partial.steps, partial.of_steps, partial.epoch);
+        lines.extend(so_far.into_iter().map(|(label, words)| (label, format!("{words} ({steps})"))));
+    }
     let all = if summary.seconds_total > summary.seconds_train {
         format!(" ({} with evaluation and start)", text::duration(summary.seconds_total))
     } else {

@@ -43,7 +43,7 @@ pub struct Row {
     pub best_epoch: Option<u64>,
     /// Validation accuracy of that epoch.
     pub val_accuracy: Option<f64>,
-    /// Validation loss of that epoch.
+    /// The lowest validation loss, of whichever epoch.
     pub val_loss: Option<f64>,
     /// Test accuracy, if it was measured.
     pub test_accuracy: Option<f64>,

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use paceline_record::{RunData, Summary, TimeSplit};
+use paceline_record::{RunData, StepRecord, Summary, TimeSplit};
 
 /// The run's summary, completed from its records; made from them alone if there is none.
 pub fn digest(run: &RunData) -> Summary {
@@ -59,7 +59,7 @@ fn throughput(run: &RunData, seconds: f64) -> f64 {
     if time > 0.0 {
         return samples / time;
     }
-    let samples: u64 = run.steps.iter().map(|step| step.samples).sum();
+    let samples: u64 = run.steps.iter().map(StepRecord::own_samples).sum();
     let time =
         if seconds > 0.0 { seconds } else { splits_by_rank(run).iter().map(TimeSplit::total).fold(0.0, f64::max) };
     if samples > 0 && time > 0.0 { samples as f64 / time } else { f64::NAN }
@@ -68,14 +68,15 @@ fn throughput(run: &RunData, seconds: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use paceline_record::{EpochRecord, StepRecord};
+    use paceline_record::EpochRecord;
 
     #[test]
     fn a_killed_run_is_told_from_its_records() {
         let step = |step, rank, compute| StepRecord {
             step,
             rank,
-            samples: 8,
+            samples: 16,
+            share: Some(8),
             batch: 16,
             split: TimeSplit { compute, wait: 1.0, ..TimeSplit::default() },
             ..StepRecord::default()

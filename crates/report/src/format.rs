@@ -76,22 +76,6 @@ pub(crate) fn count(value: u64) -> String {
     out
 }
 
-/// Unix seconds as `2026-03-14 15:09 UTC`.
-pub(crate) fn date(unix: u64) -> String {
-    let (days, of_day) = (unix / 86_400, unix % 86_400);
-    // Howard Hinnant's civil_from_days: eras of 400 years that begin on the first of March.
-    let z = days + 719_468;
-    let era = z / 146_097;
-    let day_of_era = z % 146_097;
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02} {:02}:{:02} UTC", of_day / 3600, of_day % 3600 / 60)
-}
-
 /// "a", "a and b", "a, b and c".
 pub(crate) fn list(items: &[String]) -> String {
     match items {
@@ -117,12 +101,5 @@ mod tests {
         assert_eq!(accuracy(Some(0.66111)), "66.11");
         assert_eq!((count(7), count(1_234_567)), ("7".into(), "1,234,567".into()));
         assert_eq!(list(&["a".into(), "b".into(), "c".into()]), "a, b and c");
-    }
-
-    #[test]
-    fn dates() {
-        assert_eq!(date(0), "1970-01-01 00:00 UTC");
-        assert_eq!(date(951_782_400), "2000-02-29 00:00 UTC");
-        assert_eq!(date(1_773_500_940), "2026-03-14 15:09 UTC");
     }
 }

@@ -106,8 +106,10 @@ pub fn prepare(options: &PrepareOptions, watcher: &dyn PrepareWatcher, stop: &At
         readers: options.readers.unwrap_or(2),
         workers: options.threads.unwrap_or(if options.engine == DataEngine::Local { cores } else { 1 }),
     };
-    let path = options.run_dir.clone().unwrap_or_else(|| RunDir::free_name(&options.runs, "prepare"));
-    let dir = RunDir::create(path)?;
+    let dir = match &options.run_dir {
+        Some(path) => RunDir::create(path)?,
+        None => RunDir::create_next(&options.runs, "prepare")?,
+    };
     dir.write_run_toml(&RunToml {
         version: env!("CARGO_PKG_VERSION"),
         work: Work::Prepare,

@@ -181,17 +181,13 @@ pub fn resolve_among(
         tracing::debug!("phase {i}: {:?} of {} samples, {} tasks", phase.kind, phase.samples, phase.tasks.len());
     }
     let steps_per_epoch = layout.batch.steps_per_epoch(data.samples()) as u64;
-    let mut total = steps_per_epoch * config.train.epochs;
-    if config.train.max_steps > 0 {
-        total = total.min(config.train.max_steps);
-    }
-    let (rates, base) = (config.schedule.clone(), config.optimizer.rate());
+    let base = config.optimizer.rate();
     let options = TrainOptions {
         seed: config.train.seed,
         epochs: config.train.epochs,
         batch: layout.batch,
         eval_batch: evaluated,
-        rate: Arc::new(move |step| rates.rate_at(base, step, steps_per_epoch, total)),
+        rate: rates(&config, steps_per_epoch),
         patience: config.train.early_stopping,
         min_delta: config.train.min_delta,
         max_steps: config.train.max_steps,
@@ -213,6 +209,13 @@ pub fn resolve_among(
     config.strategy.bucket = Auto::Is(layout.plan.store.bucket);
     config.strategy.update = Auto::Is(layout.plan.store.update);
     Ok(Resolved { config, data, graph, layout, tuning, schedule, options, needs, reasons })
+}
+
+/// The learning rate by step. Where a run stops (`train.max_steps`) is not part of it, so that it can go on exactly.
+pub fn rates(config: &Config, steps_per_epoch: u64) -> Arc<dyn Fn(u64) -> f64 + Send + Sync> {
+    let (schedule, base) = (config.schedule.clone(), config.optimizer.rate());
+    let length = schedule.length(steps_per_epoch, config.train.epochs);
+    Arc::new(move |step| schedule.rate_at(base, step, steps_per_epoch, length))
 }
 
 fn layout(

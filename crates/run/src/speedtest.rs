@@ -183,8 +183,10 @@ pub fn speedtest(
         let why = designed.warnings.join("; ");
         return Err(Error::user(format!("there is nothing to measure: {why}")));
     }
-    let dir =
-        RunDir::create(order.run_dir.clone().unwrap_or_else(|| RunDir::free_name(Path::new("runs"), "speedtest")))?;
+    let dir = match &order.run_dir {
+        Some(path) => RunDir::create(path)?,
+        None => RunDir::create_next(Path::new("runs"), "speedtest")?,
+    };
     let names: Vec<String> = sources.iter().map(|source| source.name.clone()).collect();
     dir.write_run_toml(&RunToml {
         version: env!("CARGO_PKG_VERSION"),

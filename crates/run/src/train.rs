@@ -1,12 +1,12 @@
 //! One run, from configuration to summary: resolve, make or reopen the run directory, train on all ranks, test.
 
-use crate::config::{Config, PlacementName};
+use crate::config::{Auto, Config, PlacementName, ScheduleName};
 use crate::crew::{Crew, Workers};
 use crate::input::{self, Feeds};
 use crate::kernels;
 use crate::launch::{Doing, Tether};
 use crate::placement::{self, Local, Pool};
-use crate::resolve::{Opened, Resolved, plan_ranks, resolve_among};
+use crate::resolve::{Opened, Resolved, plan_ranks, rates, resolve_among};
 use crate::trial::make_device;
 use crate::watch::{RankObserver, Shared, Silent, Started, Watcher};
 use paceline_base::{Error, Result};
@@ -16,7 +16,9 @@ use paceline_engine::train as train_rank;
 use paceline_engine::{CheckpointEvery, Ended, Job, Outcome, Progress, Rank, Scores, TrainOptions, evaluate};
 use paceline_kernels::{Cpu, CpuOptions, Device, Tuning};
 use paceline_plan::{Batches, Compression, Plan, lower};
-use paceline_record::{EpochRecord, Exactness, RunDir, StepWriter, Summary, TimeSplit, machine, read_run};
+use paceline_record::{
+    EpochRecord, Exactness, PartialEpoch, Patience, RunDir, StepWriter, Summary, TimeSplit, machine, read_run,
+};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -126,8 +128,15 @@ fn together(
     stop: &AtomicBool,
 ) -> Result<Option<Finished>> {
     let begin = Instant::now();
-    let tuning = match place {
-        Place::Resume(dir) => Some(saved(dir)?.1),
+    let (before, tuning) = match place {
+        Place::Resume(dir) => saved(dir).map(|(config, tuning)| (Some(config), Some(tuning)))?,
+        _ => (None, None),
+    };
+    // The lock before all work; only a restart, whose predecessor may still be ending, checks in first, so that it is not
+    // taken for one that does not come up.
+    let restart = crew.tether().is_some();
+    let mut held = match place {
+        Place::Resume(dir) if crew.leads() && !restart => Some(reopen(dir, Patience::Short, watcher)?),
         _ => None,
     };
     let config = &crew.fit(config)?;
@@ -140,6 +149,9 @@ fn together(
         Place::Auto => config.run.dir.clone(),
     };
     crew.meet(config, &folder, &opened)?;
+    if let (Place::Resume(dir), true, true) = (place, crew.leads(), restart) {
+        held = Some(reopen(dir, Patience::Restart, watcher)?);
+    }
     if config.data.placement == PlacementName::Local && crew.world()?.processes() > 1 {
         placement::place(&mut opened.data, crew)?;
     }
@@ -171,8 +183,9 @@ fn together(
     let mut notes = resolved.data.notes.clone();
     let (dir, start) = match place {
         Place::Resume(path) => {
-            let dir = RunDir::open(path)?;
+            let dir = held.ok_or_else(|| Error::internal(format!("{} is not locked", path.display())))?;
             let start = find_checkpoint(&dir, &identity, &mut notes)?;
+            notes.extend(before.as_ref().zip(start.as_ref()).and_then(|(b, c)| rate_note(b, &resolved, c)));
             if start.is_some() && matches!(resolved.config.strategy.compression(), Compression::TopK { .. }) {
                 let held = "what strategy.compress = \"top-k\" held back of gradients is not in checkpoints";
                 notes.push(format!("{held}: this run goes on without it, and differs from an unbroken one"));
@@ -180,8 +193,9 @@ fn together(
             (dir, start)
         }
         Place::New(path) => (RunDir::create(path)?, None),
-        Place::Auto => (RunDir::create(free_name(&resolved))?, None),
+        Place::Auto => (create_auto(&resolved)?, None),
     };
+    notes.extend(dir.lock_note().map(String::from));
     let progress = start.as_ref().map_or(Progress::default(), |c| c.manifest.progress);
     let resumed = matches!(place, Place::Resume(_));
     if let Some(finished) = finished_before(&dir, &resolved.options, progress, resumed)? {
@@ -295,16 +309,59 @@ fn find_checkpoint(dir: &RunDir, identity: &Identity, notes: &mut Vec<String>) -
     )))
 }
 
-/// `runs/mlp-fashion-sample-3`: the first number that is free.
-fn free_name(resolved: &Resolved) -> PathBuf {
+/// Opens a run to go on with it, as its one writer.
+fn reopen(dir: &Path, patience: Patience, watcher: &dyn Watcher) -> Result<RunDir> {
+    RunDir::reopen(dir, patience, &mut |words| watcher.waiting(words))
+}
+
+/// Makes the folder that `run.name` names, or `runs/mlp-fashion-sample-3`: the first number that is free.
+fn create_auto(resolved: &Resolved) -> Result<RunDir> {
     let config = &resolved.config;
     if let Some(name) = &config.run.name {
-        return config.run.dir.join(name);
+        return RunDir::create(config.run.dir.join(name));
     }
     let word = |s: &str| s.chars().map(|c| if c.is_alphanumeric() || c == '-' { c } else { '-' }).collect::<String>();
     let data = config.data.name.rsplit('/').find(|p| !p.is_empty()).unwrap_or("data");
     let stem = format!("{}-{}", word(&resolved.graph.name), word(data));
-    RunDir::free_name(&config.run.dir, &stem)
+    RunDir::create_next(&config.run.dir, &stem)
+}
+
+/// What a resume with other settings does to the learning rate, if it does anything.
+fn rate_note(before: &Config, resolved: &Resolved, from: &Checkpoint) -> Option<String> {
+    let (now, step) = (&resolved.config, from.manifest.progress.step);
+    let per_epoch = resolved.options.batch.steps_per_epoch(resolved.data.samples()) as u64;
+    let (old, new) = (rates(before, per_epoch), &resolved.options.rate);
+    let end = (per_epoch * now.train.epochs).max(step + 1);
+    // At a handful of steps on the way: schedules that agree there agree.
+    if (0..=64).map(|i| step + (end - 1 - step) * i / 64).all(|at| old(at) == new(at)) {
+        return None;
+    }
+    let at = |rate: f64, step: u64| format!("{} at step {step}", number(rate));
+    let mut words = format!(
+        "the learning rate changes with this resume: {} before, {} now",
+        at(old(step.saturating_sub(1)), step.saturating_sub(1)),
+        at(new(step), step)
+    );
+    let epochs = (before.train.epochs, now.train.epochs);
+    if now.schedule.name == ScheduleName::Cosine && now.schedule.epochs == Auto::Auto && epochs.0 != epochs.1 {
+        words += &format!(
+            ", because cosine comes down over {1} epochs instead of {0}. The result is not that of {1} epochs from the start; \
+             schedule.epochs = {0} keeps the old curve ({2})",
+            epochs.0,
+            epochs.1,
+            at(old(step), step)
+        );
+    }
+    Some(words)
+}
+
+/// A rate in few digits: 0.001, 7.5e-4, 2.7e-8.
+fn number(rate: f64) -> String {
+    if rate == 0.0 || (1e-3..1e4).contains(&rate) {
+        format!("{:.4}", rate).trim_end_matches('0').into()
+    } else {
+        format!("{rate:.2e}")
+    }
 }
 
 fn first_summary(
@@ -339,12 +396,26 @@ fn first_summary(
         input: r.data.facts(&r.config),
         arena_bytes: r.schedule.arenas.iter().map(|a| a.len as u64 * 4).max().unwrap_or(0),
         epochs,
+        partial: partial(r, &progress),
         reasons: r.reasons.clone(),
         exactness: exactness(r),
         seed: r.config.train.seed,
         started,
         machine: machine::describe(),
         ..Summary::default()
+    })
+}
+
+/// The epoch that training stands in the middle of.
+fn partial(r: &Resolved, progress: &Progress) -> Option<PartialEpoch> {
+    let scores = progress.scores;
+    (progress.step_in_epoch > 0).then(|| PartialEpoch {
+        epoch: progress.epoch + 1,
+        steps: progress.step_in_epoch,
+        of_steps: r.options.batch.steps_per_epoch(r.data.samples()) as u64,
+        samples: scores.count as u64,
+        train_loss: scores.loss(),
+        train_accuracy: scores.accuracy(),
     })
 }
 
@@ -397,6 +468,7 @@ impl OneRun<'_> {
     ) -> Shared<'s> {
         Shared {
             writer,
+            dir: self.dir,
             watcher: self.watcher,
             stop: self.stop,
             line: crew.tether().map(Tether::line),
@@ -430,7 +502,10 @@ impl OneRun<'_> {
         let lock = || summary.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let last_write = Mutex::new(Instant::now());
         let on_epoch = |record: &EpochRecord| {
-            lock().epochs.push(EpochRecord { attempt: writer.attempt(), ..*record });
+            let mut s = lock();
+            s.epochs.push(EpochRecord { attempt: writer.attempt(), ..*record });
+            s.partial = None; // what a resume began in the middle of is whole now
+            drop(s);
             // Small networks have many epochs a second; the summary on disk need not be that fresh.
             let mut last = last_write.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             if last.elapsed().as_secs_f64() > 1.0 {
@@ -464,10 +539,10 @@ impl OneRun<'_> {
         let recorded = writer.finish();
         let mut outcome = first_cause(&ends);
         if outcome.is_ok() {
-            outcome = written.as_ref().map_or_else(|e| Err(Error::failure(e.message())), |_| outcome);
+            outcome = written.as_ref().map_or_else(|e| Err(again(e)), |_| outcome);
         }
         if let (Ok(_), Err(e)) = (&outcome, &recorded) {
-            outcome = Err(Error::failure(e.message()));
+            outcome = Err(again(e));
         }
         s.warnings.extend(recorded.ok().and_then(|w| w.warning()));
         if let Ok(Some(w)) = &written
@@ -501,9 +576,12 @@ impl OneRun<'_> {
                 progress.epoch, progress.since_lowest
             ));
         }
+        if let Ok(outcome) = &outcome {
+            s.partial = partial(r, &outcome.progress);
+        }
         s.settle();
         if r.data.validates_on_test && s.test_accuracy.is_none() {
-            (s.test_accuracy, s.test_loss) = (s.best_val_accuracy, s.best_val_loss);
+            (s.test_accuracy, s.test_loss) = s.best().map_or((None, None), |best| (best.val_accuracy, best.val_loss));
         }
         s.seconds_total = before + self.begin.elapsed().as_secs_f64();
         let unfinished = outcome.as_ref().map_or(Progress::default(), |o| o.progress);
@@ -645,13 +723,17 @@ impl OneRun<'_> {
     }
 }
 
-/// The outcome of rank 0, or the error that came first in cause: not one that only says that another rank failed.
-fn first_cause(ends: &[RankEnd]) -> Result<Outcome> {
-    let again = |e: &Error| match e.kind() {
+/// The same error, to be given twice.
+fn again(e: &Error) -> Error {
+    match e.kind() {
         paceline_base::Kind::User => Error::user(e.message()),
         paceline_base::Kind::Failure => Error::failure(e.message()),
         paceline_base::Kind::Internal => Error::internal(e.message()),
-    };
+    }
+}
+
+/// The outcome of rank 0, or the error that came first in cause: not one that only says that another rank failed.
+fn first_cause(ends: &[RankEnd]) -> Result<Outcome> {
     let errors: Vec<&Error> = ends.iter().filter_map(|e| e.outcome.as_ref().err()).collect();
     let cause = errors.iter().find(|e| !e.message().contains(" failed: ")).or(errors.first());
     match (cause, &ends[0].outcome) {

@@ -1,8 +1,9 @@
 //! How a run tells what happens: to a person (the command line implements [`Watcher`]) and to the run directory.
 
 use crate::launch::{Doing, Line};
+use paceline_base::Result;
 use paceline_engine::{Control, EpochEvent, Observer, StepEvent};
-use paceline_record::{EpochRecord, Every, StepFold, StepRecord, StepWriter, TimeSplit, choose_every};
+use paceline_record::{EpochRecord, Every, RunDir, StepFold, StepRecord, StepWriter, TimeSplit, choose_every};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
@@ -45,6 +46,8 @@ pub struct Live {
 
 /// Is shown a run while it goes. Called from the thread of rank 0.
 pub trait Watcher: Sync {
+    /// While it cannot begin yet: what it waits for, in words.
+    fn waiting(&self, _: &str) {}
     /// Before the first step.
     fn started(&self, _: &Started) {}
     /// Some ten times a second.
@@ -64,6 +67,8 @@ impl Watcher for Silent {}
 pub struct Shared<'a> {
     /// Takes the records.
     pub writer: &'a StepWriter,
+    /// Where they go; asked, before checkpoints, whether it is still this run's.
+    pub dir: &'a RunDir,
     /// The person's view.
     pub watcher: &'a dyn Watcher,
     /// Set to end the run after the current step.
@@ -194,7 +199,8 @@ impl Observer for RankObserver<'_> {
             epoch: event.epoch,
             step: event.step,
             rank: self.rank,
-            samples: event.share as u64,
+            samples: event.batch as u64,
+            share: Some(event.share as u64),
             batch: event.batch as u64,
             loss: event.loss,
             accuracy: event.accuracy,
@@ -230,8 +236,7 @@ impl Observer for RankObserver<'_> {
                 examples_per_s: event.train.count / event.seconds,
                 ..EpochRecord::default()
             };
-            self.shared.writer.push_epoch(record);
-            self.shared.writer.flush(); // a checkpoint follows, after which this epoch is not done again
+            self.shared.writer.push_epoch(record); // in the file before the checkpoint that may follow
             self.shared.watcher.epoch(&record);
             (self.shared.on_epoch)(&record);
         }
@@ -243,12 +248,15 @@ impl Observer for RankObserver<'_> {
         }
     }
 
+    fn before_checkpoint(&mut self) -> Result<()> {
+        self.flush();
+        self.shared.writer.flush();
+        self.shared.dir.check_lock()?;
+        self.shared.writer.check()
+    }
+
     fn checkpoint(&mut self, seconds: f64) {
         self.total.checkpoint += seconds;
-        self.flush();
-        if self.rank == 0 {
-            self.shared.writer.flush();
-        }
     }
 
     fn wish(&mut self) -> Control {

@@ -83,6 +83,9 @@ fn show(runs: &[RunData]) {
             say!("{}: {words}", summary.name);
         }
     }
+    for run in runs {
+        run.notes.iter().for_each(|note| say!("{}: note: {note}", run.name));
+    }
 }
 
 fn json(runs: &[RunData], studies: &[Study]) -> Result<()> {

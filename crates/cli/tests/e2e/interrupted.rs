@@ -51,6 +51,13 @@ fn killed_again_and_again(strategy: &str) {
         let mut seen: Vec<_> = data.steps.iter().map(|r| (r.rank, r.step)).collect();
         seen.sort_unstable();
         assert!(seen.windows(2).all(|w| w[0] != w[1]), "a step is there twice");
+        // What a checkpoint stands for is not done again, and so has to be recorded before it, by every rank.
+        let (newest, ranks) = (newest(), data.steps.iter().map(|r| r.rank + 1).max().unwrap_or(0));
+        for rank in 0..ranks {
+            let lines = data.steps.iter().filter(|r| r.rank == rank);
+            let recorded: u64 = lines.map(|r| r.steps - (r.step + 1).saturating_sub(newest).min(r.steps)).sum();
+            assert_eq!(recorded, newest, "steps of rank {rank} before the checkpoint");
+        }
     }
     let end = newest() + 130;
     s.ok(&format!("train --resume killed --set train.max_steps={end}"));

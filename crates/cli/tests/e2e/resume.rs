@@ -78,6 +78,38 @@ fn with_warm_up_and_early_stopping() {
 }
 
 #[test]
+fn with_a_cosine_that_max_steps_does_not_shorten() {
+    check("--set schedule.name=cosine", &[6, 19, 30]);
+    check("--set schedule.name=cosine --set schedule.warmup=0.5 --set schedule.epochs=2.5", &[12, 31]);
+}
+
+/// Learning rates by step, of runs that record each.
+fn rates(s: &Session, run: &str) -> Vec<f64> {
+    paceline::record::read_run(s.path(run)).unwrap().steps.iter().map(|step| step.rate).collect()
+}
+
+#[test]
+fn more_epochs_of_a_finished_cosine_are_said_with_what_they_do_to_the_rate() {
+    let s = Session::new();
+    let cosine = "--set schedule.name=cosine --set record.every=1 --set optimizer.rate=0.01";
+    s.train("r", &format!("--set train.epochs=2 {cosine}"));
+    s.train("kept", &format!("--set train.epochs=2 {cosine}"));
+    let out = s.ok("train --resume r --set train.epochs=4");
+    let words = ["learning rate changes", "at step 23 before", "0.005 at step 24 now", "4 epochs instead of 2"];
+    has(&out, &words);
+    has(&out, &["schedule.epochs = 2 keeps the old curve (0 at step 24)"]);
+    let (rates, end) = (rates(&s, "r"), std::f64::consts::PI / 48.0);
+    assert!(rates[23] < 1e-4 && (rates[24] - 0.005).abs() < 1e-12, "{} then {}", rates[23], rates[24]);
+    assert!((rates[47] - 0.01 * 0.5 * (1.0 + (47.0 * end).cos())).abs() < 1e-12);
+    let out = s.ok("train --resume kept --set train.epochs=3 --set schedule.epochs=2");
+    assert!(!out.contains("learning rate changes"), "the same curve:\n{out}");
+    assert_eq!(self::rates(&s, "kept")[24..], [0.0; 12]);
+    // Nothing is said where nothing changes.
+    s.train("constant", "--set train.epochs=1");
+    assert!(!s.ok("train --resume constant --set train.epochs=2").contains("learning rate changes"));
+}
+
+#[test]
 fn on_another_number_of_replicas_or_under_a_plan() {
     let s = Session::new();
     s.write("hybrid.toml", HYBRID);
@@ -118,11 +150,11 @@ fn a_finished_run_stays_as_it_was() {
 }
 
 #[test]
-fn a_run_that_ends_in_its_first_epoch_says_how_fast_it_was() {
+fn a_run_that_ends_in_its_first_epoch_says_how_fast_it_was_and_how_it_learned() {
     let s = Session::new();
     s.ok(&format!("train {SMALL} --threads 1 --set train.max_steps=5 --run-dir short"));
     let summary = s.summary("short");
-    for key in ["seconds_train", "examples_per_s"] {
+    for key in ["seconds_train", "examples_per_s", "train_loss"] {
         assert!(summary[key].as_f64().is_some_and(|value| value > 0.0), "{key} is {}", summary[key]);
     }
 }

@@ -5,6 +5,7 @@ use crate::train::Progress;
 use paceline_base::optim::Rule;
 use paceline_base::units::DType;
 use paceline_base::{Error, Result};
+use paceline_record::atomic::sync_folder;
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
 use serde::{Deserialize, Serialize};
@@ -166,7 +167,7 @@ pub(super) fn write(dir: &Path, snapshot: &Snapshot, progress: Progress, identit
             fs::rename(&target, &old).map_err(|e| Error::io("rename", &target, &e))?;
         }
         fs::rename(&temporary, &target).map_err(|e| Error::io("rename", &temporary, &e))?;
-        sync_dir(dir)?;
+        sync_folder(dir)?;
         if replaces {
             fs::remove_dir_all(&old).map_err(|e| Error::io("remove", &old, &e))?;
         }
@@ -193,16 +194,12 @@ fn write_into(folder: &Path, snapshot: &Snapshot, progress: Progress, identity: 
         Manifest { format: 1, version: env!("CARGO_PKG_VERSION").into(), progress, identity: identity.clone(), files };
     let text = toml::to_string(&manifest).map_err(|e| Error::internal(format!("manifest: {e}")))?;
     put(&folder.join(MANIFEST), text.as_bytes())?;
-    sync_dir(folder)
+    sync_folder(folder)
 }
 
 fn put(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut file = fs::File::create(path).map_err(|e| Error::io("create", path, &e))?;
     file.write_all(bytes).and_then(|()| file.sync_all()).map_err(|e| Error::io("write", path, &e))
-}
-
-fn sync_dir(path: &Path) -> Result<()> {
-    fs::File::open(path).and_then(|d| d.sync_all()).map_err(|e| Error::io("sync", path, &e))
 }
 
 fn hex(bytes: &[u8]) -> String {

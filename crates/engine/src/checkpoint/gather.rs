@@ -22,7 +22,8 @@ pub struct Snapshot {
     pub optimizer: Vec<Tensor>,
 }
 
-/// Brings all pieces to rank 0, which hands them to the saver. Every rank must call it at the same step.
+/// Brings all pieces to rank 0, which hands them to the saver. Every rank must call it at the same step, and have recorded
+/// the steps before it: none is written before all have called.
 pub fn save<D: Device, C: Comm>(
     rank: &mut Rank<D, C>,
     graph: &Graph,
@@ -33,7 +34,9 @@ pub fn save<D: Device, C: Comm>(
     if let Some(saver) = saver {
         saver.check()?;
     }
-    if let Some(snapshot) = gather(rank, graph)? {
+    let gathered = gather(rank, graph)?;
+    all_are_here(rank)?;
+    if let Some(snapshot) = gathered {
         if let Some(t) = snapshot.model.iter().find(|t| !t.data.is_finite()) {
             return Err(Error::failure(format!(
                 "parameter {} is no longer finite at step {}; the last good checkpoint is kept; lower optimizer.rate",
@@ -84,6 +87,18 @@ pub fn gather<D: Device, C: Comm>(rank: &mut Rank<D, C>, graph: &Graph) -> Resul
         }
     }
     Ok(snapshot)
+}
+
+/// Rank 0 waits until every other rank has come this far. Takes as many sequence numbers as there are ranks.
+fn all_are_here<D: Device, C: Comm>(rank: &mut Rank<D, C>) -> Result<()> {
+    let ranks = rank.comm.size();
+    let seq = rank.take_sequence(ranks as u64);
+    let word = || host::stage(&[0f32; 1]);
+    let tickets = match rank.number() {
+        0 => (1..ranks).map(|from| rank.comm.receive(from, seq + from as u64, word())).collect::<Result<Vec<_>>>()?,
+        me => vec![rank.comm.send(0, seq + me as u64, word())?],
+    };
+    tickets.into_iter().try_for_each(|ticket| rank.comm.wait(ticket).map(drop))
 }
 
 /// Brings one buffer to rank 0. Takes one sequence number on every rank.

@@ -2,13 +2,15 @@
 //!
 //! It never holds training up: a snapshot that comes while the last one is still being written waits, and a newer one takes
 //! its place. The best one waits in a place of its own, so that it is never lost to a newer, worse one.
+//!
+//! What goes wrong there, a panic included, is an error of the run at its next snapshot and at its end.
 
 use super::files::{self, Identity};
 use super::gather::Snapshot;
 use crate::train::Progress;
-use paceline_base::{Error, Result};
+use paceline_base::{Error, Kind, Result};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
@@ -22,7 +24,7 @@ struct Waiting {
     best: Option<Job>,
     last: Option<Job>,
     closed: bool,
-    failed: Option<String>,
+    failed: Option<(Kind, String)>,
     written: u64,
     replaced: u64,
 }
@@ -58,11 +60,22 @@ impl Saver {
     pub fn new(dir: PathBuf, keep: usize, identity: Identity) -> Result<Self> {
         fs::create_dir_all(&dir).map_err(|e| Error::io("create", &dir, &e))?;
         files::sweep(&dir)?;
+        let keep = keep.max(1);
+        let mut best_step = None;
+        Self::start(move |job| {
+            best_step = job.progress.best.map(|b| b.step).or(best_step);
+            files::write(&dir, &job.snapshot, job.progress, &identity)?;
+            prune(&dir, keep, best_step)
+        })
+    }
+
+    /// The thread, with how it writes a checkpoint.
+    fn start(write: impl FnMut(&Job) -> Result<()> + Send + 'static) -> Result<Self> {
         let shared = Arc::new(Shared { waiting: Mutex::default(), bell: Condvar::new() });
         let theirs = shared.clone();
         let thread = std::thread::Builder::new()
             .name("checkpoint".into())
-            .spawn(move || work(&theirs, &dir, keep.max(1), &identity))
+            .spawn(move || work(&theirs, write))
             .map_err(|e| Error::failure(format!("cannot start the checkpoint thread: {e}")))?;
         Ok(Self { shared, thread: Some(thread) })
     }
@@ -85,7 +98,9 @@ impl Saver {
     /// An error of an earlier write, if there was one.
     pub fn check(&self) -> Result<()> {
         match &self.shared.lock().failed {
-            Some(why) => Err(Error::failure(why.clone())),
+            Some((Kind::User, why)) => Err(Error::user(why.clone())),
+            Some((Kind::Failure, why)) => Err(Error::failure(why.clone())),
+            Some((Kind::Internal, why)) => Err(Error::internal(why.clone())),
             None => Ok(()),
         }
     }
@@ -102,7 +117,7 @@ impl Saver {
         self.shared.lock().closed = true;
         self.shared.bell.notify_all();
         if let Some(thread) = self.thread.take() {
-            let _ = thread.join(); // a panic there was already turned into `failed`
+            let _ = thread.join(); // a panic there is in `failed`, by `Gone`
         }
     }
 }
@@ -113,8 +128,20 @@ impl Drop for Saver {
     }
 }
 
-fn work(shared: &Shared, dir: &std::path::Path, keep: usize, identity: &Identity) {
-    let mut best_step = None;
+/// Leaves word when the thread panics.
+struct Gone<'a>(&'a Shared);
+
+impl Drop for Gone<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let why = "the thread that writes checkpoints panicked; earlier checkpoints are kept";
+            self.0.lock().failed.get_or_insert((Kind::Internal, why.into()));
+        }
+    }
+}
+
+fn work(shared: &Shared, mut write: impl FnMut(&Job) -> Result<()>) {
+    let _gone = Gone(shared);
     loop {
         let mut waiting = shared.lock();
         let job = loop {
@@ -130,25 +157,63 @@ fn work(shared: &Shared, dir: &std::path::Path, keep: usize, identity: &Identity
             waiting = shared.bell.wait(waiting).unwrap_or_else(std::sync::PoisonError::into_inner);
         };
         drop(waiting);
-        best_step = job.progress.best.map(|b| b.step).or(best_step);
-        let result = files::write(dir, &job.snapshot, job.progress, identity).and_then(|_| prune(dir, keep, best_step));
+        let result = write(&job);
         let mut waiting = shared.lock();
         match result {
             Ok(()) => waiting.written += 1,
             Err(e) => {
-                waiting.failed =
-                    Some(format!("{}; earlier checkpoints are kept: continue later with --resume", e.message()));
+                let why = format!("{}; earlier checkpoints are kept: continue later with --resume", e.message());
+                waiting.failed = Some((Kind::Failure, why));
             }
         }
     }
 }
 
 /// Removes all but the newest `keep` and the best.
-fn prune(dir: &std::path::Path, keep: usize, best: Option<u64>) -> Result<()> {
+fn prune(dir: &Path, keep: usize, best: Option<u64>) -> Result<()> {
     for (step, path) in files::list(dir)?.into_iter().skip(keep) {
         if Some(step) != best {
             fs::remove_dir_all(&path).map_err(|e| Error::io("remove", &path, &e))?;
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn progress(step: u64) -> Progress {
+        Progress { step, ..Progress::default() }
+    }
+
+    #[test]
+    fn a_panic_is_an_error_at_the_next_snapshot_and_at_the_end() {
+        let (panics, after) = std::sync::mpsc::channel::<()>();
+        let saver = Saver::start(move |job| {
+            let _held = &panics; // gone when the thread is
+            assert!(job.progress.step < 2, "injected");
+            Ok(())
+        })
+        .unwrap();
+        saver.save(Snapshot::default(), progress(1), false);
+        while saver.shared.lock().written == 0 {
+            std::thread::yield_now();
+        }
+        saver.check().unwrap();
+        saver.save(Snapshot::default(), progress(2), false);
+        assert!(after.recv().is_err(), "it waits for the thread's end, and nothing is ever sent");
+        let error = saver.check().unwrap_err();
+        assert!(error.kind() == Kind::Internal && error.message().contains("panicked"), "{error}");
+        // Nobody waits for a thread that is gone.
+        saver.save(Snapshot::default(), progress(3), true);
+        assert!(saver.finish().unwrap_err().message().contains("panicked"));
+    }
+
+    #[test]
+    fn a_panic_at_the_last_snapshot_is_an_error_of_the_end() {
+        let saver = Saver::start(|_| panic!("injected")).unwrap();
+        saver.save(Snapshot::default(), progress(1), false);
+        assert!(saver.finish().unwrap_err().message().contains("panicked"));
+    }
 }

@@ -21,7 +21,7 @@ use paceline_base::Result;
 use paceline_record::{RunData, StepRecord, Summary, Work, atomic};
 
 use crate::compare::compare_summaries;
-use crate::{digest, format};
+use crate::digest;
 use escape::Esc;
 pub use study::{study_html, write_study_html};
 
@@ -116,7 +116,7 @@ fn subtitle(summaries: &[Summary]) -> String {
 /// Joins the parts of a subtitle, with the newest date and the machine that all share.
 fn when_and_where(mut parts: Vec<String>, summaries: &[&Summary]) -> String {
     if let Some(started) = summaries.iter().map(|s| s.started).filter(|&t| t > 0).max() {
-        parts.push(format::date(started));
+        parts.push(paceline_base::text::date(started));
     }
     if let Some(first) = summaries.first()
         && summaries.iter().all(|s| s.machine == first.machine)

@@ -262,7 +262,7 @@ fn about(study: &Study, open: bool) -> String {
         ("measurements", planned.map_or(count.to_string(), |planned| format!("{count} of {planned}"))),
         ("total time", known(u64::from(summary.seconds_total > 0.0), text::duration(summary.seconds_total))),
         ("seed", summary.seed.to_string()),
-        ("started", known(summary.started, format::date(summary.started))),
+        ("started", known(summary.started, paceline_base::text::date(summary.started))),
         ("hosts", hosts.join(", ")),
         ("machine", machine.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")),
         ("folder", study.path.display().to_string()),

@@ -194,7 +194,7 @@ fn facts(run: &RunData, summary: &Summary) -> Vec<(&'static str, String)> {
         ("total time", known(u64::from(summary.seconds_total > 0.0), text::duration(summary.seconds_total))),
         ("peak memory", known(summary.peak_rss_bytes, text::bytes(summary.peak_rss_bytes))),
         ("arena per rank", known(summary.arena_bytes, text::bytes(summary.arena_bytes))),
-        ("started", known(summary.started, format::date(summary.started))),
+        ("started", known(summary.started, paceline_base::text::date(summary.started))),
         ("machine", machine),
         ("folder", run.path.display().to_string()),
     ]

@@ -21,20 +21,25 @@ impl RateSchedule {
         })
     }
 
-    /// The rate of `step` (from 0) in a run of `total_steps`.
+    /// The steps (with parts of one) after which the schedule is at its end, in a run of `epochs` epochs.
+    pub fn length(&self, steps_per_epoch: u64, epochs: u64) -> f64 {
+        self.epochs.chosen().unwrap_or(epochs as f64) * steps_per_epoch as f64
+    }
+
+    /// The rate of `step` (from 0), where the schedule is `length` steps long.
     ///
     /// ```
     /// use paceline_run::config::Config;
     /// let mut config = Config::default();
     /// config.set("schedule.name", "cosine")?;
     /// config.set("schedule.warmup", "1")?;
-    /// let rate = |step| config.schedule.rate_at(0.1, step, 10, 50);
+    /// let rate = |step| config.schedule.rate_at(0.1, step, 10, 50.0);
     /// assert_eq!(rate(4), 0.05); // half-way through the warm-up
     /// assert_eq!(rate(10), 0.1); // its end
     /// assert!(rate(49) < 0.001);
     /// # Ok::<(), paceline_base::Error>(())
     /// ```
-    pub fn rate_at(&self, base_rate: f64, step: u64, steps_per_epoch: u64, total_steps: u64) -> f64 {
+    pub fn rate_at(&self, base_rate: f64, step: u64, steps_per_epoch: u64, length: f64) -> f64 {
         let per_epoch = steps_per_epoch.max(1) as f64;
         let warm_steps = self.warmup * per_epoch;
         // Never 0: a first step at rate 0 would be wasted.
@@ -46,7 +51,7 @@ impl RateSchedule {
             ScheduleName::Step => self.gamma().powf((after / (self.step_epochs * per_epoch)).floor()),
             ScheduleName::Exponential => self.gamma().powf(after / per_epoch),
             ScheduleName::Cosine => {
-                let length = total_steps as f64 - warm_steps;
+                let length = length - warm_steps;
                 let progress = if length > 0.0 { (after / length).min(1.0) } else { 0.0 };
                 self.floor + (1.0 - self.floor) * 0.5 * (1.0 + (std::f64::consts::PI * progress).cos())
             }
@@ -62,6 +67,7 @@ mod tests {
 
     const PER_EPOCH: u64 = 10;
     const TOTAL: u64 = 200;
+    const LENGTH: f64 = TOTAL as f64;
 
     fn schedule(name: ScheduleName) -> RateSchedule {
         RateSchedule { name, ..RateSchedule::default() }
@@ -69,7 +75,7 @@ mod tests {
 
     fn check(schedule: &RateSchedule, expected: &[(u64, f64)]) {
         for &(step, rate) in expected {
-            let got = schedule.rate_at(0.1, step, PER_EPOCH, TOTAL);
+            let got = schedule.rate_at(0.1, step, PER_EPOCH, LENGTH);
             assert!((got - rate).abs() < 1e-12, "{:?} at {step}: {got}, wanted {rate}", schedule.name);
         }
     }
@@ -91,7 +97,7 @@ mod tests {
         for name in [ScheduleName::Constant, ScheduleName::Step, ScheduleName::Exponential, ScheduleName::Cosine] {
             for warmup in [0.0, 0.05, 0.25, 1.0, 3.0] {
                 let schedule = RateSchedule { warmup, ..schedule(name) };
-                let rate = |step| schedule.rate_at(0.1, step, PER_EPOCH, TOTAL);
+                let rate = |step| schedule.rate_at(0.1, step, PER_EPOCH, LENGTH);
                 let end = (warmup * PER_EPOCH as f64).floor() as u64;
                 assert!(rate(0) > 0.0);
                 for step in 1..end {
@@ -111,17 +117,26 @@ mod tests {
             let schedule = RateSchedule { warmup: 2.0, ..schedule(name) };
             for step in 20..TOTAL {
                 let (now, next) = (step, step + 1);
-                let jump = schedule.rate_at(0.1, now, PER_EPOCH, TOTAL) - schedule.rate_at(0.1, next, PER_EPOCH, TOTAL);
+                let jump =
+                    schedule.rate_at(0.1, now, PER_EPOCH, LENGTH) - schedule.rate_at(0.1, next, PER_EPOCH, LENGTH);
                 assert!(jump.abs() < 0.1 * 0.01, "{name} jumps by {jump} at {step}");
             }
         }
     }
 
     #[test]
+    fn the_length_is_the_epochs_of_the_run_or_its_own() {
+        let mut cosine = schedule(ScheduleName::Cosine);
+        assert_eq!(cosine.length(PER_EPOCH, 20), LENGTH);
+        cosine.epochs = Auto::Is(2.5);
+        assert_eq!(cosine.length(PER_EPOCH, 20), 25.0);
+    }
+
+    #[test]
     fn odd_lengths_give_finite_rates() {
         for name in [ScheduleName::Constant, ScheduleName::Step, ScheduleName::Exponential, ScheduleName::Cosine] {
             let schedule = RateSchedule { warmup: 5.0, ..schedule(name) };
-            for (step, per_epoch, total) in [(0, 0, 0), (0, 1, 1), (7, 10, 5), (u64::MAX - 1, 1, 1)] {
+            for (step, per_epoch, total) in [(0, 0, 0.0), (0, 1, 1.0), (7, 10, 5.0), (u64::MAX - 1, 1, 1.0)] {
                 let rate = schedule.rate_at(0.1, step, per_epoch, total);
                 assert!(rate.is_finite() && rate >= 0.0, "{name}: {rate}");
             }
