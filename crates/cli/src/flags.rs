@@ -90,6 +90,7 @@ Examples:
   paceline bench kernels
   paceline bench kernels --model alexnet --batch 128 --threads 2
   paceline bench kernels --model my-model.toml --input 64x64x3 --classes 10 --json
+  paceline bench kernels --forget                   what was measured while the machine was busy
 
 Floating-point operations are counted by the definition of a layer. Winograd's transforms need fewer, so that a
 convolution may show more than the peak.")]
@@ -116,9 +117,21 @@ pub struct BenchKernels {
     /// Steps that are timed; medians are shown
     #[arg(long, default_value_t = 7, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub repeats: u32,
+    /// Remove the kept choices of convolution kernels and measure nothing: those of this kind of processor, or of all
+    #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "this")]
+    pub forget: Option<Forget>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// Whose kernel choices are removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Forget {
+    /// Those of this kind of processor
+    This,
+    /// All of them
+    All,
 }
 
 /// A sample's shape, as typed.
@@ -147,13 +160,14 @@ Examples:
   paceline train --summary --set model.hidden=[512,512]
   paceline train --set data.name=shards/ --set augment.flip=true --cache memory
   paceline train --resume runs/mlp-fashion-sample-1 --replicas 4
+  paceline train runs/mlp-fashion-sample-1/run.toml the same run again: its layout, its kernels, its bits
 
 Every key: paceline config explain";
 
 #[derive(Args)]
 #[command(after_help = TRAIN_EXAMPLES)]
 pub struct Train {
-    /// A configuration file (TOML, with `format = 1`)
+    /// A configuration file (TOML, with `format = 1`), or RUN/run.toml to repeat a run with its choices
     #[arg(value_name = "CONFIG")]
     pub config: Option<PathBuf>,
     /// Set a key of the configuration; may be given again

@@ -26,7 +26,7 @@ fn main() {
         }
         let case = ConvCase::of(&kernel).expect("a convolution");
         for measured in measure(&case, &Tuning::heuristic(isa), threads).expect("a device with memory") {
-            let (ms, speed) = (measured.seconds * 1e3, kernel.flops() / measured.seconds / 1e9);
+            let (ms, speed) = (measured.best() * 1e3, kernel.flops() / measured.best() / 1e9);
             println!("{name:34} {:18} {ms:9.3} {speed:9.1}", measured.algorithm.to_string());
         }
     }

@@ -10,7 +10,7 @@ use paceline_kernels::tuning::ConvChoice;
 use paceline_kernels::{Cpu, CpuOptions, Device, Isa, Tuning};
 use proptest::prelude::*;
 use suite::shapes::{any_conv, conv, conv_cases, pool_of};
-use suite::{STEP, Which, as_codes, close, codes_of, run, run_on, values};
+use suite::{STEP, Which, as_codes, close, codes_of, run, run_on, same_bits, values};
 
 /// A processor that computes this kernel by this algorithm.
 fn cpu(isa: Isa, threads: usize, kernel: &Kernel, algorithm: Algorithm) -> Box<dyn Device> {
@@ -259,5 +259,93 @@ proptest! {
         let dims = conv([n, size.0, size.1, channels.0], channels.1, kernel, [1, 1], [pad, pad.saturating_sub(1)], [1, 1], 1);
         prop_assume!(dims.out_height * dims.out_width > 0);
         check(dims, Some(pool_of(&dims, [2, 2])), Activation::Relu, seed);
+    }
+}
+
+/// Every pass by every algorithm: the same bits on any number of threads. Shapes with many partial sums of the weight gradient, with
+/// one that threads must divide by channels, with partial vectors, groups and strides.
+#[test]
+fn threads_do_not_change_bits() {
+    let shapes = [
+        conv([16, 12, 12, 5], 20, [3, 3], [1, 1], [1, 1], [1, 1], 1),
+        conv([8, 16, 16, 16], 40, [3, 3], [1, 1], [1, 1], [1, 1], 1),
+        conv([24, 20, 20, 3], 8, [5, 5], [1, 1], [2, 2], [1, 1], 1),
+        conv([9, 13, 11, 8], 12, [3, 3], [2, 2], [1, 1], [1, 1], 4),
+        conv([40, 3, 4, 6], 33, [1, 1], [1, 1], [0, 0], [1, 1], 1),
+        conv([1, 8, 8, 256], 256, [3, 3], [1, 1], [1, 1], [1, 1], 1),
+    ];
+    for d in shapes {
+        let (x, w, dy) = (values(1, d.input_len()), values(2, d.weight_len()), values(3, d.output_len()));
+        let junk = |len: usize| vec![5.0; len];
+        let passes = [
+            (
+                Kernel::ConvForward { dims: d, bias: false, activation: None, pool: None, codes: false },
+                vec![x.clone(), w.clone(), junk(d.output_len())],
+            ),
+            (
+                Kernel::ConvBackwardData { dims: d, through: None, pooled: None },
+                vec![dy.clone(), w.clone(), junk(d.input_len())],
+            ),
+            (
+                Kernel::ConvBackwardWeights { dims: d, bias: true, pooled: None },
+                vec![dy.clone(), x.clone(), junk(d.weight_len()), junk(d.out_channels)],
+            ),
+        ];
+        for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
+            for (kernel, buffers) in &passes {
+                for algorithm in ConvCase::of(kernel).expect("a convolution").candidates() {
+                    let calls = [(kernel.clone(), (0..buffers.len()).collect())];
+                    let on = |threads: usize| {
+                        let what = format!("{isa} by {algorithm} on {threads} threads: {kernel:?}");
+                        (run_on(cpu(isa, threads, kernel, algorithm), &what, &calls, buffers, &STEP), what)
+                    };
+                    let (one, _) = on(1);
+                    for threads in [2, 3, 5, 16] {
+                        let (many, what) = on(threads);
+                        many.iter().zip(&one).for_each(|(many, one)| same_bits(&what, many, one));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Pixels that read nothing but zeros are exactly their bias, by every algorithm: half of them would pass a relu's gradient if they came out
+/// as ± something tiny. Images with black areas of all sizes, inside and along the border, in all channels or in some.
+#[test]
+fn pixels_that_read_only_zeros_are_their_bias() {
+    for d in [
+        conv([2, 23, 21, 3], 5, [3, 3], [1, 1], [1, 1], [1, 1], 1),
+        conv([1, 18, 19, 20], 17, [3, 3], [1, 1], [0, 0], [1, 1], 1),
+        conv([2, 14, 13, 2], 8, [3, 3], [1, 1], [2, 2], [1, 1], 1),
+        conv([1, 22, 20, 5], 8, [5, 5], [1, 1], [2, 2], [1, 1], 1),
+    ] {
+        let mut x = values(3, d.input_len());
+        for (i, v) in x.iter_mut().enumerate() {
+            let (c, column, row) = (i % d.channels, i / d.channels % d.width, i / d.channels / d.width % d.height);
+            // A wide black area, a spot of one pixel, a channel that is black everywhere.
+            if (row >= 5 && column >= 4 && row + column < 26) || (row, column) == (2, 2) || c == 1 {
+                *v = 0.0;
+            }
+        }
+        let zero = vec![0.0; d.out_channels];
+        for bias in [zero.clone(), values(5, d.out_channels)] {
+            let kernel = Kernel::ConvForward { dims: d, bias: true, activation: None, pool: None, codes: false };
+            let buffers = vec![x.clone(), values(4, d.weight_len()), vec![5.0; d.output_len()], bias.clone()];
+            // Which ones: those that weights of ones see nothing of.
+            let seen = naive(&d, &x.iter().map(|v| v.abs()).collect::<Vec<_>>(), &vec![1.0; d.weight_len()], &zero);
+            assert!(seen.iter().filter(|v| **v == 0.0).count() > 8 * d.out_channels, "{d:?}");
+            on_all(
+                &kernel,
+                |_| buffers.clone(),
+                d.terms(),
+                |what, _, got| {
+                    for (i, (y, seen)) in got[2].iter().zip(&seen).enumerate() {
+                        let expected = bias[i % d.out_channels];
+                        assert!(*seen != 0.0 || *y == expected, "{what}: pixel {i} is {y:e}, not {expected:e}");
+                    }
+                },
+            );
+        }
     }
 }

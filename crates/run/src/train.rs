@@ -6,6 +6,7 @@ use crate::input::{self, Feeds};
 use crate::kernels;
 use crate::launch::{Doing, Tether};
 use crate::placement::{self, Local, Pool};
+use crate::repeat::{MODEL_COPY, PLAN_COPY, Recorded, RunToml};
 use crate::resolve::{Opened, Resolved, plan_ranks, rates, resolve_among};
 use crate::trial::make_device;
 use crate::watch::{RankObserver, Shared, Silent, Started, Watcher};
@@ -35,6 +36,9 @@ pub enum Place {
     New(PathBuf),
     /// Go on from the newest checkpoint in this one.
     Resume(PathBuf),
+    /// A new one, here or as for [`Place::Auto`], with the kernels of a recorded run; its configuration is that run's, as far as it is to be
+    /// repeated.
+    Repeat(Box<Recorded>, Option<PathBuf>),
 }
 
 /// A finished run.
@@ -48,37 +52,10 @@ pub struct Finished {
     pub checkpoints: Option<PathBuf>,
 }
 
-/// `run.toml`, besides `format = 1`.
-#[derive(Serialize, Deserialize)]
-struct RunToml {
-    version: String,
-    machine: machine::Machine,
-    tuning: Tuning,
-    plan: String,
-    config: toml::Table,
-}
-
 /// Reads the configuration and the kernel choices of an earlier attempt.
 pub fn saved(dir: &Path) -> Result<(Config, Tuning)> {
-    let run = RunDir::open(dir)?;
-    let data = read_run(run.path())?;
-    let path = run.run_toml();
-    let fail = |e: String| Error::user(format!("{}: {e}; it was not written by paceline train", path.display()));
-    let parsed: RunToml =
-        toml::Value::Table(data.config).try_into().map_err(|e: toml::de::Error| fail(e.message().into()))?;
-    let mut config = Config::from_table(&parsed.config, &path.display().to_string())?;
-    // The run directory has its own copies: the originals may be gone or changed since.
-    for (file, copy) in [(&mut config.model.file, MODEL_COPY), (&mut config.strategy.plan, PLAN_COPY)] {
-        if file.is_some() {
-            *file = Some(run.path().join(copy));
-        }
-    }
-    Ok((config, parsed.tuning))
+    Recorded::open(dir).map(|r| (r.config, r.tuning))
 }
-
-/// Copies of the files that a configuration names, so that the run directory is complete.
-const MODEL_COPY: &str = "model.toml";
-const PLAN_COPY: &str = "plan.toml";
 
 fn keep_copies(config: &Config, dir: &RunDir) -> Result<()> {
     for (file, copy) in [(&config.model.file, MODEL_COPY), (&config.strategy.plan, PLAN_COPY)] {
@@ -130,6 +107,7 @@ fn together(
     let begin = Instant::now();
     let (before, tuning) = match place {
         Place::Resume(dir) => saved(dir).map(|(config, tuning)| (Some(config), Some(tuning)))?,
+        Place::Repeat(recorded, _) => (None, recorded.fits().then(|| recorded.tuning.clone())),
         _ => (None, None),
     };
     // The lock before all work; only a restart, whose predecessor may still be ending, checks in first, so that it is not
@@ -143,10 +121,10 @@ fn together(
     let mut opened = Opened::new(config)?;
     let folder = match place {
         Place::Resume(dir) => dir.clone(),
-        Place::New(dir) => {
+        Place::New(dir) | Place::Repeat(_, Some(dir)) => {
             dir.parent().map_or(PathBuf::from("."), |p| if p == Path::new("") { ".".into() } else { p.into() })
         }
-        Place::Auto => config.run.dir.clone(),
+        Place::Auto | Place::Repeat(_, None) => config.run.dir.clone(),
     };
     crew.meet(config, &folder, &opened)?;
     if let (Place::Resume(dir), true, true) = (place, crew.leads(), restart) {
@@ -159,7 +137,8 @@ fn together(
     if let Some(workers) = &mut workers {
         crew.choose_bucket(config, opened.graph.parameter_count(), workers)?;
     }
-    let measure = tuning.is_none(); // a resume computes with the kernels that it had
+    // A resume computes with the kernels that it had; a repeated run too, but it may have been given another model.
+    let measure = tuning.is_none() || matches!(place, Place::Repeat(..));
     let mut resolved = resolve_among(config, opened, tuning, workers.as_ref())?;
     let leads = crew.leads();
     if measure {
@@ -181,6 +160,10 @@ fn together(
         return follow(crew, &resolved, local, identity, begin);
     }
     let mut notes = resolved.data.notes.clone();
+    if let Place::Repeat(recorded, _) = place {
+        resolved.reasons.push(format!("layout and kernels as in {}", recorded.dir.display()));
+        notes.extend(recorded.differences(&resolved, config, &identity)?);
+    }
     let (dir, start) = match place {
         Place::Resume(path) => {
             let dir = held.ok_or_else(|| Error::internal(format!("{} is not locked", path.display())))?;
@@ -192,8 +175,8 @@ fn together(
             }
             (dir, start)
         }
-        Place::New(path) => (RunDir::create(path)?, None),
-        Place::Auto => (create_auto(&resolved)?, None),
+        Place::New(path) | Place::Repeat(_, Some(path)) => (RunDir::create(path)?, None),
+        Place::Auto | Place::Repeat(_, None) => (create_auto(&resolved)?, None),
     };
     notes.extend(dir.lock_note().map(String::from));
     let progress = start.as_ref().map_or(Progress::default(), |c| c.manifest.progress);

@@ -1,11 +1,16 @@
-//! Deciding by trying: a few milliseconds of real steps for each candidate, in turns, the median of each compared.
+//! Deciding by trying: a few milliseconds of real steps for each candidate, in turns, the median of each compared. Where that leaves it open,
+//! a long run may spend up to a hundredth of its time on further rounds ([`decide`] says when). The layout then stays what it is: no later
+//! measurement changes it within a run, so that a run is repeated by its choices.
 //!
 //! The reports found that more cores made training *slower*. What is tried cannot be slower than one core, because one
 //! core is among the candidates and wins ties.
 
+mod decide;
+
 use crate::config::{CacheName, Config};
 use crate::input::{self, RunData};
 use crate::resolve::Layout;
+use decide::{Candidate, ROUNDS, choose, goes_on, hopeful};
 use paceline_base::kernel::{Fusion, StepArgs};
 use paceline_base::units::GlobalBatch;
 use paceline_base::{Error, Result};
@@ -19,13 +24,8 @@ use paceline_plan::{Batches, PhaseKind, Schedule, UpdateMode, lower};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Rounds over all candidates; the machine may be busy in some of them. The median is taken and not the best: a layout on all cores that is
-/// fast only while nobody else runs is not the fast one.
-const ROUNDS: usize = 5;
 /// Seconds of each trial.
 const BUDGET: f64 = 0.012;
-/// Seconds after which no further round begins: with large networks one round of a step each has to do.
-const ENOUGH: f64 = 3.0;
 /// A step that is longer than this needs no second one to warm up; one expected to be as long as `LONG` not even a first.
 const SHORT: f64 = 0.1;
 const LONG: f64 = 4.0;
@@ -33,8 +33,6 @@ const LONG: f64 = 4.0;
 const LONGEST: f64 = 2.0;
 /// Floating-point operations a second of a core, roughly and rather high: only tells steps of milliseconds from those of seconds.
 const CORE_FLOPS: f64 = 60e9;
-/// A candidate with more ranks or threads must be this much faster.
-const MARGIN: f64 = 0.97;
 
 /// Cores that this process may use.
 pub fn cores() -> usize {
@@ -80,70 +78,75 @@ pub fn fastest(
         return Ok(candidates.swap_remove(0));
     }
     let tried = Tried::new(config, data, &candidates)?;
-    let mut rounds = vec![Vec::new(); candidates.len()];
+    let cores_of = |layout: &Layout| layout.plan.ranks * layout.threads;
+    let mut times: Vec<Candidate> =
+        candidates.iter().map(|layout| Candidate { cores: cores_of(layout), rounds: Vec::new() }).collect();
     let (begin, mut last) = (Instant::now(), 0.0);
     // Of one core: forward, and twice as much backward.
     let mut expected = 3.0 * paceline_graph::summary::flops_per_sample(graph) / CORE_FLOPS;
     let limit = (LONGEST / expected) as usize; // the same for all: what is compared is the same work
     let mut steps = u64::MAX;
-    while rounds[0].len() < ROUNDS && (rounds[0].is_empty() || begin.elapsed().as_secs_f64() + last < ENOUGH) {
+    let mut run_seconds = f64::INFINITY;
+    while goes_on(&times, begin.elapsed().as_secs_f64(), last, run_seconds) {
         let before = begin.elapsed().as_secs_f64();
-        for (layout, rounds) in candidates.iter().zip(&mut rounds) {
+        for (i, layout) in candidates.iter().enumerate() {
+            if !hopeful(&times, i) {
+                continue;
+            }
             let batch = shortened(layout, limit)?;
             let core_seconds = expected * batch.samples() as f64;
-            let long = core_seconds / (layout.plan.ranks * layout.threads) as f64 > LONG;
+            let long = core_seconds / cores_of(layout) as f64 > LONG;
             let shorter = Layout { batch, ..layout.clone() };
             let run = seconds_per_sample(config, graph, tried.samples(), tuning, &shorter, long)?;
             tracing::debug!("trial of {}: {:.3} µs a sample", short(layout), run.seconds * 1e6);
-            rounds.push(run.seconds);
+            times[i].rounds.push(tried.with_decoding(layout, run.seconds));
             steps = steps.min(run.steps);
             // From the first on it is known, not guessed.
-            if layout.plan.ranks * layout.threads == 1 {
+            if cores_of(layout) == 1 {
                 expected = run.seconds;
             }
         }
         last = begin.elapsed().as_secs_f64() - before;
+        let choice = choose(&times);
+        run_seconds = choice.typical[choice.chosen] * samples_planned(config, data, &candidates[choice.chosen]);
     }
-    let tries = rounds[0].len();
-    let computed = rounds.iter_mut().map(|r| median(r));
-    let typical: Vec<f64> = candidates.iter().zip(computed).map(|(layout, s)| tried.with_decoding(layout, s)).collect();
-    // Candidates are ordered from few to many ranks and threads.
-    let mut chosen = 0;
-    for i in 1..candidates.len() {
-        let same_size = candidates[i].plan.ranks * candidates[i].threads
-            == candidates[chosen].plan.ranks * candidates[chosen].threads;
-        if typical[i] < typical[chosen] * if same_size { 1.0 } else { MARGIN } {
-            chosen = i;
-        }
-    }
-    let rate = |i: usize| paceline_base::text::si(1.0 / typical[i]);
+    let choice = choose(&times);
+    let rate = |i: usize| paceline_base::text::si(1.0 / choice.typical[i]);
     let list: Vec<String> = (0..candidates.len()).map(|i| format!("{} {}", short(&candidates[i]), rate(i))).collect();
-    reasons.push(format!(
-        "{}: the fastest in a short trial (examples/s: {}){}{}",
-        long(&candidates[chosen]),
-        list.join(", "),
-        tried.words(),
-        match tries {
-            ROUNDS => String::new(),
-            _ => {
-                let batch = shortened(&candidates[chosen], limit)?;
-                let fewer = batch != candidates[chosen].batch;
-                let fewer = if fewer { format!(" with {batch} samples") } else { String::new() };
-                format!("; steps are long: {tries} round(s) instead of {ROUNDS}, of {steps} step(s) or more{fewer}")
-            }
+    let (chosen, tries) = (&candidates[choice.chosen], times[choice.chosen].rounds.len());
+    let batch = shortened(chosen, limit)?;
+    let fewer = if batch == chosen.batch { String::new() } else { format!(" with {batch} samples") };
+    let rounds = match tries {
+        ROUNDS => String::new(),
+        n if n < ROUNDS => {
+            format!("; steps are long: {tries} round(s) instead of {ROUNDS}, of {steps} step(s) or more{fewer}")
         }
+        _ => format!("; {tries} rounds in {:.1} s, because it was close", begin.elapsed().as_secs_f64()),
+    };
+    let rival = match choice.rival {
+        Some(i) if tries >= ROUNDS => format!("; these rounds do not tell {} from it", short(&candidates[i])),
+        _ => String::new(),
+    };
+    let (what, words) = (self::long(chosen), tried.words());
+    reasons.push(format!(
+        "{what}: the fastest in a short trial (examples/s: {}){words}{rounds}{rival}",
+        list.join(", ")
     ));
-    Ok(candidates.swap_remove(chosen))
+    Ok(candidates.swap_remove(choice.chosen))
+}
+
+/// Samples that the run will compute, at most.
+fn samples_planned(config: &Config, data: &RunData, layout: &Layout) -> f64 {
+    let all = data.samples() as f64 * config.train.epochs as f64;
+    match config.train.max_steps {
+        0 => all,
+        steps => all.min(steps as f64 * layout.batch.samples() as f64),
+    }
 }
 
 /// The batch that a layout is tried with: its own, or `limit` samples if it has more, but one for each rank.
 fn shortened(layout: &Layout, limit: usize) -> Result<GlobalBatch> {
     GlobalBatch::new(layout.batch.samples().min(limit.max(layout.plan.ranks)))
-}
-
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 /// What a trial computes on: the samples themselves, or some of them decoded beforehand, so that it judges computing. What

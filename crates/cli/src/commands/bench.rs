@@ -1,8 +1,8 @@
 //! `paceline bench kernels`
 
-use crate::flags::{Bench, BenchCommand, BenchKernels};
-use crate::screen;
-use paceline::{Error, KernelBench, KernelReport, Result, Rule, bench_kernels, bench_model};
+use crate::flags::{Bench, BenchCommand, BenchKernels, Forget};
+use crate::screen::{self, say};
+use paceline::{Error, KernelBench, KernelReport, Result, Rule, bench_kernels, bench_model, forget_kernels};
 use std::fmt::Write;
 
 /// Runs the command.
@@ -12,6 +12,9 @@ pub fn run(flags: &Bench) -> Result<()> {
 }
 
 fn kernels(flags: &BenchKernels) -> Result<()> {
+    if let Some(which) = flags.forget {
+        return forget(which, flags.json);
+    }
     let input = flags.input.as_ref().map(|s| &s.0[..]);
     let graph = bench_model(&flags.model, input, flags.classes.map(|n| n as usize))?;
     let report = bench_kernels(&KernelBench {
@@ -26,6 +29,28 @@ fn kernels(flags: &BenchKernels) -> Result<()> {
         screen::print(&(text + "\n"));
     } else {
         screen::print(&table(&report));
+    }
+    Ok(())
+}
+
+fn forget(which: Forget, json: bool) -> Result<()> {
+    let (path, gone) = forget_kernels(which == Forget::All)?;
+    if json {
+        let value = serde_json::json!({ "file": path.display().to_string(), "removed": gone });
+        let text = serde_json::to_string_pretty(&value).map_err(|e| Error::internal(e.to_string()))?;
+        screen::print(&(text + "\n"));
+        return Ok(());
+    }
+    if gone.is_empty() {
+        let whose = if which == Forget::All { "" } else { " for this kind of processor" };
+        say!("nothing to remove: no kernel choices are kept{whose} in {}", path.display());
+    }
+    for f in &gone {
+        let (convs, threads) = (f.convs, f.threads);
+        say!("removed {convs} convolution(s) for {}, {}, {threads} thread(s), version {}", f.cpu, f.isa, f.version);
+    }
+    if !gone.is_empty() {
+        say!("from {}; later runs measure anew", path.display());
     }
     Ok(())
 }

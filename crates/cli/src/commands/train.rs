@@ -3,25 +3,26 @@
 use crate::flags::Train;
 use crate::screen::{self, Screen, say};
 use paceline::launch::Tether;
-use paceline::{Config, Error, Place, Result, config};
+use paceline::{Config, Error, Place, Recorded, Result, config};
 use std::path::Path;
 
 /// Runs the command.
 pub fn run(flags: &Train) -> Result<()> {
     let started = paceline::comm::world::started(|name| std::env::var(name).ok());
     let several = started.is_some_and(|s| s.processes > 1);
-    let config = configuration(flags, several)?;
+    let (config, recorded) = configuration(flags, several)?;
     if flags.summary || flags.explain {
-        return describe(flags, &config);
+        return describe(flags, &config, recorded.as_deref());
     }
     let mut crew = paceline::Crew::from_env()?;
     let stop = super::stop_on_signal("stopping after this step, with a checkpoint");
     let line = crew.tether().map(Tether::line);
     let screen = Screen::new(flags.quiet || flags.json || !crew.leads()).through(line.clone());
-    let place = match (&flags.resume, &flags.run_dir) {
-        (Some(dir), _) => Place::Resume(dir.clone()),
-        (None, Some(dir)) => Place::New(dir.clone()),
-        (None, None) => Place::Auto,
+    let place = match (&flags.resume, recorded, &flags.run_dir) {
+        (Some(dir), ..) => Place::Resume(dir.clone()),
+        (None, Some(recorded), dir) => Place::Repeat(recorded, dir.clone()),
+        (None, None, Some(dir)) => Place::New(dir.clone()),
+        (None, None, None) => Place::Auto,
     };
     let Some(finished) = paceline::train_among(&mut crew, &config, &place, &screen, &stop)? else {
         return Ok(()); // the first process shows and records for all
@@ -46,8 +47,13 @@ pub fn run(flags: &Train) -> Result<()> {
     Ok(())
 }
 
-/// The file, or what a resumed run had, then `--set`, then the flags. `several` processes have a strategy of their own.
-pub fn configuration(flags: &Train, several: bool) -> Result<Config> {
+/// The file, or what a resumed or repeated run had, then `--set`, then the flags; with the run that is repeated. `several` processes have a
+/// strategy of their own.
+pub fn configuration(flags: &Train, several: bool) -> Result<(Config, Option<Box<Recorded>>)> {
+    let recorded = match (&flags.resume, &flags.config) {
+        (None, Some(path)) => Recorded::at(path)?.map(Box::new),
+        _ => None,
+    };
     let mut config = match (&flags.resume, &flags.config) {
         (Some(_), Some(file)) => {
             return Err(Error::user(format!(
@@ -56,6 +62,7 @@ pub fn configuration(flags: &Train, several: bool) -> Result<Config> {
             )));
         }
         (Some(dir), None) => paceline::saved(dir)?.0,
+        (None, Some(_)) if recorded.is_some() => recorded.as_ref().map(|r| r.config.clone()).unwrap_or_default(),
         (None, Some(path)) => {
             let text = paceline_run::read_text("read the configuration", path)?;
             let mut config = Config::from_toml(&text, &path.display().to_string())?;
@@ -70,7 +77,9 @@ pub fn configuration(flags: &Train, several: bool) -> Result<Config> {
         })?;
         config.set(key, value)?;
     }
-    if flags.resume.is_some() && flags.plan.is_none() && (flags.strategy.is_some() || flags.replicas.is_some()) {
+    if (flags.resume.is_some() || recorded.is_some())
+        && flags.plan.is_none()
+        && (flags.strategy.is_some() || flags.replicas.is_some()) {
         config.set("strategy.plan", "")?; // a run under a plan goes on without it
     }
     let plan = flags.plan.as_ref().map(|p| p.display().to_string());
@@ -90,10 +99,10 @@ pub fn configuration(flags: &Train, several: bool) -> Result<Config> {
         config.set("strategy.name", "multi-worker-mirrored")?; // what several processes are for
     }
     config.check()?;
-    Ok(config)
+    Ok((config, recorded))
 }
 
-fn describe(flags: &Train, config: &config::Config) -> Result<()> {
+fn describe(flags: &Train, config: &config::Config, recorded: Option<&Recorded>) -> Result<()> {
     let mut config = config.clone();
     if flags.summary && !flags.explain && !config.is_given("strategy.threads") {
         config.set("strategy.threads", "1")?; // no trial: shapes and memory do not depend on it
@@ -101,7 +110,7 @@ fn describe(flags: &Train, config: &config::Config) -> Result<()> {
     if flags.explain && flags.json {
         return Err(Error::user("--explain is for people to read; leave --json out, or give --summary --json"));
     }
-    let run = paceline::resolve(&config, None)?;
+    let run = paceline::resolve(&config, recorded.filter(|r| r.fits()).map(|r| r.tuning.clone()))?;
     if flags.json {
         let (ranks, batch) = (run.layout.plan.ranks, run.layout.batch.samples());
         let value = serde_json::json!({

@@ -131,9 +131,12 @@ pub(crate) struct Plan {
     pub(super) rows: Vec<usize>,
     /// Tiles of a block, for Winograd.
     pub(super) block: usize,
-    /// Weight gradients: divide output channels between threads, not samples.
-    pub(super) by_outputs: bool,
-    /// Scratch that all threads share: packed weights.
+    /// Weight gradients: the number of partial sums. A function of the shape, never of the threads, so that these do not change
+    /// bits; each is summed over its own strips or tiles, and all are added up in their order.
+    pub(super) sums: usize,
+    /// Weight gradients: elements of a partial sum, with that of the bias.
+    pub(super) sum: usize,
+    /// Scratch that all threads share: packed weights, or the partial sums of a weight gradient.
     pub(super) shared: usize,
     /// Scratch of each thread.
     pub(super) own: usize,
@@ -142,8 +145,25 @@ pub(crate) struct Plan {
 /// Elements of a block of tiles, transformed patches and products together: they stay in the second-level cache.
 const BLOCK: usize = 80 << 10;
 
-/// Weight gradients up to so many elements are summed by every thread for its own samples.
-const SUMMED_APART: usize = 1 << 20;
+/// Partial sums of a weight gradient at most: whole ones for 1, 2, 4, 8 or 16 threads. Other numbers of threads, and more of
+/// them, also divide output channels.
+const MOST_SUMS: usize = 16;
+
+/// Elements that all partial sums of a weight gradient may take: larger gradients have one sum, and threads divide its channels.
+const SUMS: usize = 1 << 21;
+
+/// Terms that a partial sum has at least, so that adding it up costs little beside them; fewer where it stays in the first-level
+/// caches.
+const TERMS: usize = 256;
+const FEW_TERMS: usize = 48;
+const SMALL_SUM: usize = 8 << 10;
+
+/// How many partial sums a weight gradient of `len` elements has, each of them a sum of `terms` terms in all.
+fn partial_sums(len: usize, terms: usize) -> usize {
+    let least = if len <= SMALL_SUM { FEW_TERMS } else { TERMS };
+    let most = (terms / least).min(SUMS / len.max(1)).clamp(1, MOST_SUMS);
+    1 << most.ilog2()
+}
 
 fn align(len: usize) -> usize {
     len.next_multiple_of(64)
@@ -166,7 +186,8 @@ impl Plan {
             geometry: None,
             rows: Vec::new(),
             block: 0,
-            by_outputs: false,
+            sums: 0,
+            sum: 0,
             shared: 0,
             own: 0,
         };
@@ -188,12 +209,15 @@ impl Plan {
                 plan.geometry = Some(g);
             }
             Pass::Weights => {
-                let g = Geometry::weights(d, lanes).group(d.samples.div_ceil(threads));
+                let g = Geometry::weights(d, lanes);
+                let len = g.gradient_len(lanes);
+                let sums = partial_sums(len, d.samples * d.out_height * d.out_width);
+                let g = g.group(d.samples / sums);
+                plan.sums = sums.min(g.strips(0, d.samples)).max(1);
+                plan.sum = align(len) + align(d.out_channels.next_multiple_of(lanes));
                 plan.rows = direct::row_offsets(&g);
-                plan.own = align(g.gradient_len(lanes))
-                    + align(d.out_channels.next_multiple_of(lanes))
-                    + align(g.together * g.strip.next_multiple_of(16))
-                    + align(g.gradient_strip());
+                plan.shared = plan.sums * plan.sum;
+                plan.own = align(g.together * g.strip.next_multiple_of(16)) + align(g.gradient_strip());
                 plan.geometry = Some(g);
             }
         }
@@ -215,18 +239,16 @@ impl Plan {
         let weights = winograd::weights_len::<C>(terms, outputs, lanes);
         // Weights that do not fit the cache are fetched once per block: the larger they are, the larger a block is worth.
         let elements = (weights / 3).clamp(BLOCK, 1 << 20);
-        let block = (elements / (C::PATCH * C::PATCH * wide)).clamp(24, 512).min(tiles.div_ceil(threads).max(1));
-        let block_len = align(winograd::block_len::<C>(block, terms, outputs, lanes));
-        let by_outputs = case.pass == Pass::Weights && threads > 1 && weights > SUMMED_APART;
-        let (shared, own) = match case.pass {
-            Pass::Weights if by_outputs => {
-                let part = outputs.div_ceil(threads).next_multiple_of(lanes);
-                (0, align(winograd::weights_len::<C>(terms, part, lanes)) + align(part) + block_len)
-            }
-            Pass::Weights => (0, align(weights) + align(outputs.next_multiple_of(lanes)) + block_len),
-            _ => (align(weights), block_len),
+        let (sums, sum) = match case.pass {
+            Pass::Weights => (partial_sums(weights, tiles), align(weights) + align(outputs.next_multiple_of(lanes))),
+            _ => (0, 0),
         };
-        Self { algorithm, geometry: None, rows: Vec::new(), block, by_outputs, shared, own }
+        // Tiles that are done one after the other.
+        let tiles = tiles.div_ceil(if sums == 0 { threads } else { sums });
+        let block = (elements / (C::PATCH * C::PATCH * wide)).clamp(24, winograd::MOST_TILES).min(tiles.max(1));
+        let own = align(winograd::block_len::<C>(block, terms, outputs, lanes));
+        let shared = if sums == 0 { align(weights) } else { sums * sum };
+        Self { algorithm, geometry: None, rows: Vec::new(), block, sums, sum, shared, own }
     }
 }
 

@@ -1,4 +1,4 @@
-//! From a convolution's call to its kernels: packs weights, divides the work over threads, puts partial gradients together.
+//! From a convolution's call to its kernels: packs weights, divides the work over threads, adds up partial gradients.
 
 use super::direct::{self, Geometry, Weight};
 use super::plan::{Algorithm, ConvCase, Pass, Plan};
@@ -214,6 +214,7 @@ impl Cpu {
             source,
             u: scratch.get(),
             sink,
+            zeros: case.pass == Pass::Forward,
             block: plan.block,
             tiles: (0, 0),
             scratch: null_mut(),
@@ -268,14 +269,15 @@ impl Cpu {
         db: *mut f32,
     ) {
         let d = &case.dims;
-        let (isa, scratch) = (self.isa, Shared(self.conv_scratch()));
-        let wide = align(d.out_channels.next_multiple_of(isa.lanes()));
-        let sums = align(geometry.gradient_len(isa.lanes()));
+        let isa = self.isa;
+        let lanes = isa.lanes();
+        let scratch = Shared(self.conv_scratch());
+        let bias_at = align(geometry.gradient_len(lanes));
         let strips = geometry.strips(0, d.samples);
         let sources = Shared((x, dy));
-        let parts = self.parts(self.conv_worth(d), strips);
-        self.divide(parts > 1, strips, |thread, first, end| {
-            let own = scratch.get().wrapping_add(thread * plan.own);
+        let vectors = d.groups * (d.out_channels / d.groups).div_ceil(lanes);
+        self.each_sum(case, plan, strips, vectors, |thread, sum, strips, vectors| {
+            let own = scratch.get().wrapping_add(sum * plan.sum);
             let part = direct::Weights {
                 geometry,
                 rows: &plan.rows,
@@ -283,19 +285,30 @@ impl Cpu {
                 x: sources.get().0,
                 dy: sources.get().1,
                 dw: own,
-                db: own.wrapping_add(sums),
-                strips: (first, end),
-                scratch: own.wrapping_add(sums + wide),
+                db: own.wrapping_add(bias_at),
+                strips,
+                vectors,
+                scratch: scratch.get().wrapping_add(plan.shared + thread * plan.own),
             };
-            // SAFETY: the contract was checked; parts have their own strips and scratch.
+            // SAFETY: the contract was checked; parts have their own vectors of a sum, and threads their own scratch.
             unsafe { isa.run(part) }
         });
-        let from = scratch.get().cast_const();
-        // SAFETY: all parts are done, and their gradients lie in scratch.
-        unsafe {
-            isa.run(direct::Gather { geometry, weight: weight(d), from, parts, stride: plan.own, dw });
-            add_biases(from.add(sums), parts, plan.own, db, d.out_channels);
-        }
+        let to = Shared(dw);
+        self.divide(self.conv_worth(d), direct::Gather::pieces(geometry), |_, first, end| {
+            let part = direct::Gather {
+                geometry,
+                weight: weight(d),
+                from: scratch.get(),
+                sums: plan.sums,
+                stride: plan.sum,
+                dw: to.get(),
+                range: (first, end),
+            };
+            // SAFETY: all sums are there; parts have their own terms.
+            unsafe { isa.run(part) }
+        });
+        // SAFETY: all sums are there.
+        unsafe { add_biases(scratch.get().wrapping_add(bias_at), plan, db, d.out_channels) };
     }
 
     fn weights_by_tiles<C: Scheme + Sync>(
@@ -308,8 +321,9 @@ impl Cpu {
         db: *mut f32,
     ) {
         let d = &case.dims;
-        let (isa, scratch) = (self.isa, Shared(self.conv_scratch()));
+        let isa = self.isa;
         let lanes = isa.lanes();
+        let scratch = Shared(self.conv_scratch());
         let shape = Shape {
             samples: d.samples,
             input: input(d),
@@ -317,6 +331,7 @@ impl Cpu {
             pad: [d.pad[0] as isize, d.pad[1] as isize],
         };
         let tiles = shape.tiles::<C>();
+        let bias_at = align(winograd::weights_len::<C>(d.channels, d.out_channels, lanes));
         let whole = Shared(winograd::Weights::<C> {
             shape,
             x,
@@ -329,65 +344,56 @@ impl Cpu {
             scratch: null_mut(),
             scheme: PhantomData,
         });
-        let worth = self.conv_worth(d);
         let vectors = d.out_channels.div_ceil(lanes);
-        let units = if plan.by_outputs { vectors } else { tiles };
-        let parts = self.parts(worth, units);
-        // The outputs of a part, first and count.
-        let outputs_of = move |part: usize| {
-            if !plan.by_outputs {
-                return (0, d.out_channels);
-            }
-            let range = split_range(vectors, parts, part);
-            (range.start * lanes, (range.end * lanes).min(d.out_channels) - range.start * lanes)
-        };
-        let sums_of = |outputs: usize| align(winograd::weights_len::<C>(d.channels, outputs, lanes));
-        self.divide(parts > 1, units, |thread, first, end| {
+        self.each_sum(case, plan, tiles, vectors, |thread, sum, tiles, (first, end)| {
             let mut part = whole.get();
-            if plan.by_outputs {
-                part.outputs = (first * lanes, (end * lanes).min(d.out_channels) - first * lanes);
-            } else {
-                part.tiles = (first, end);
-            }
-            part.du = scratch.get().wrapping_add(thread * plan.own);
-            part.db = part.du.wrapping_add(sums_of(part.outputs.1));
-            part.scratch = part.db.wrapping_add(align(part.outputs.1.next_multiple_of(lanes)));
-            // SAFETY: the contract was checked; parts have their own tiles or outputs, and scratch of their own.
+            part.tiles = tiles;
+            part.outputs = (first * lanes, (end * lanes).min(d.out_channels) - first * lanes);
+            part.du = scratch.get().wrapping_add(sum * plan.sum);
+            part.db = part.du.wrapping_add(bias_at);
+            part.scratch = scratch.get().wrapping_add(plan.shared + thread * plan.own);
+            // SAFETY: the contract was checked; parts have their own outputs of a sum, and threads their own scratch.
             unsafe { isa.run(part) }
         });
-        let gathers = if plan.by_outputs { parts } else { 1 };
-        for index in 0..gathers {
-            let outputs = outputs_of(index);
-            let du = scratch.get().wrapping_add(index * plan.own);
-            let gather = Shared(winograd::Gather::<C> {
-                du,
-                parts: if plan.by_outputs { 1 } else { parts },
-                stride: plan.own,
-                channels: d.channels,
-                outputs,
-                dw,
-                range: (0, 0),
-                scheme: PhantomData,
-            });
-            self.divide(worth, d.channels, |_, first, end| {
-                let mut part = gather.get();
-                part.range = (first, end);
-                // SAFETY: all gradients are there; parts have their own channels.
-                unsafe { isa.run(part) }
-            });
-            if !db.is_null() {
-                // SAFETY: as above.
-                unsafe {
-                    let from = du.add(sums_of(outputs.1)).cast_const();
-                    add_biases(from, gather.get().parts, plan.own, db.add(outputs.0), outputs.1);
-                }
-            }
-        }
+        let gather = Shared(winograd::Gather::<C> {
+            du: scratch.get(),
+            sums: plan.sums,
+            stride: plan.sum,
+            channels: d.channels,
+            outputs: d.out_channels,
+            dw,
+            range: (0, 0),
+            scheme: PhantomData,
+        });
+        self.divide(self.conv_worth(d), d.channels, |_, first, end| {
+            let mut part = gather.get();
+            part.range = (first, end);
+            // SAFETY: all sums are there; parts have their own channels.
+            unsafe { isa.run(part) }
+        });
+        // SAFETY: all sums are there.
+        unsafe { add_biases(scratch.get().wrapping_add(bias_at), plan, db, d.out_channels) };
     }
 
-    /// How many parts `divide` makes.
-    fn parts(&self, worth: bool, units: usize) -> usize {
-        if worth { self.pool.threads().min(units) } else { 1 }
+    /// Computes the partial sums of a weight gradient: calls `part(thread, sum, its units, vectors of outputs)`. The units (strips or tiles)
+    /// are cut into sums by the plan, whatever the number of threads. Threads take whole sums as far as that goes evenly; where a border
+    /// between threads falls into a sum, they divide its vectors, which changes no bit.
+    fn each_sum(
+        &mut self,
+        case: &ConvCase,
+        plan: &Plan,
+        units: usize,
+        vectors: usize,
+        part: impl Fn(usize, usize, (usize, usize), (usize, usize)) + Sync,
+    ) {
+        let sums = plan.sums;
+        self.divide(self.conv_worth(&case.dims), sums * vectors, |thread, first, end| {
+            for sum in first / vectors..end.div_ceil(vectors) {
+                let own = |at: usize| at.saturating_sub(sum * vectors).min(vectors);
+                let range = split_range(units, sums, sum);
+                part(thread, sum, (range.start, range.end), (own(first), own(end)));
+            }
+        });
     }
 
     fn conv_worth(&self, d: &ConvDims) -> bool {
@@ -399,22 +405,22 @@ fn align(len: usize) -> usize {
     len.next_multiple_of(64)
 }
 
-/// Adds up the parts' sums of the gradient, if a bias wants them.
+/// Adds up the partial sums of a bias' gradient, if a bias wants them: `from` is the first.
 ///
 /// # Safety
 /// All pointers valid for `count` elements; `db` may be null.
-unsafe fn add_biases(from: *const f32, parts: usize, stride: usize, db: *mut f32, count: usize) {
+unsafe fn add_biases(from: *const f32, plan: &Plan, db: *mut f32, count: usize) {
     if db.is_null() {
         return;
     }
     for o in 0..count {
         // SAFETY: the caller's promise.
         unsafe {
-            let mut sum = 0.0;
-            for part in 0..parts {
-                sum += *from.add(part * stride + o);
+            let mut total = 0.0;
+            for sum in 0..plan.sums {
+                total += *from.add(sum * plan.sum + o);
             }
-            *db.add(o) = sum;
+            *db.add(o) = total;
         }
     }
 }

@@ -9,6 +9,9 @@ use crate::cpu::simd::Simd;
 /// Terms whose weights are packed together.
 const TERMS: usize = 16;
 
+/// Outputs whose gradients are put in their order together; whole vectors of any instruction set.
+const COLUMNS: usize = 64;
+
 /// Where a weight lies in [outputs, channels / groups, kernel, kernel]: of which layer output, channel within the group, and tap.
 #[derive(Clone, Copy)]
 pub(in crate::cpu::conv) struct Weight {
@@ -73,40 +76,55 @@ impl Body for Pack<'_> {
     }
 }
 
-/// Adds up the threads' gradients and puts them in their order.
+/// Adds up the partial sums of the gradient and puts them in their order.
 pub(in crate::cpu::conv) struct Gather<'a> {
     pub geometry: &'a Geometry,
     pub weight: Weight,
+    /// The first partial sum, their number, and how far they are apart.
     pub from: *const f32,
-    pub parts: usize,
+    pub sums: usize,
     pub stride: usize,
     pub dw: *mut f32,
+    /// Pieces of terms to do, counted through the groups; of [`Gather::pieces`].
+    pub range: (usize, usize),
+}
+
+impl Gather<'_> {
+    /// Into how many pieces the work can be cut.
+    pub fn pieces(geometry: &Geometry) -> usize {
+        geometry.groups * (geometry.channels / geometry.groups).div_ceil(TERMS)
+    }
 }
 
 impl Body for Gather<'_> {
     type Out = ();
     #[inline(always)]
-    unsafe fn run<S: Simd>(self, _: S) {
+    unsafe fn run<S: Simd>(self, s: S) {
         let g = self.geometry;
         let phase = &g.phases[0];
         let (terms, outputs) = (g.channels / g.groups, g.outputs / g.groups);
         let wide = outputs.next_multiple_of(S::LANES);
-        for group in 0..g.groups {
+        let per_group = terms.div_ceil(TERMS);
+        for piece in self.range.0..self.range.1 {
+            let (group, first) = (piece / per_group, piece % per_group * TERMS);
             // A few terms and outputs at a time, so that what is written lies in the first-level cache until it is whole.
-            for (first, count) in Pieces::new(0, terms, TERMS) {
-                for (column, columns) in Pieces::new(0, outputs, 4 * TERMS) {
-                    for (t, tap) in phase.taps.iter().enumerate() {
-                        for term in first..first + count {
-                            let from = self.from.wrapping_add(((group * phase.taps.len() + t) * terms + term) * wide);
-                            for o in column..column + columns {
-                                // SAFETY: existing weights.
-                                unsafe {
-                                    let mut sum = *from.add(o);
-                                    for part in 1..self.parts {
-                                        sum += *from.add(part * self.stride + o);
-                                    }
-                                    *self.dw.add(self.weight.at(group * outputs + o, term, tap)) = sum;
+            for column in (0..outputs).step_by(COLUMNS) {
+                let columns = (outputs - column).min(COLUMNS);
+                for (t, tap) in phase.taps.iter().enumerate() {
+                    for term in first..(first + TERMS).min(terms) {
+                        let at = ((group * phase.taps.len() + t) * terms + term) * wide + column;
+                        let mut total = [0.0f32; COLUMNS];
+                        // SAFETY: existing weights; rows of a sum are whole vectors, and `total` has room for them.
+                        unsafe {
+                            for o in (0..columns).step_by(S::LANES) {
+                                let mut sum = s.load(self.from.add(at + o));
+                                for k in 1..self.sums {
+                                    sum = s.add(sum, s.load(self.from.add(k * self.stride + at + o)));
                                 }
+                                s.store(total.as_mut_ptr().add(o), sum);
+                            }
+                            for (o, &sum) in total[..columns].iter().enumerate() {
+                                *self.dw.add(self.weight.at(group * outputs + column + o, term, tap)) = sum;
                             }
                         }
                     }

@@ -21,6 +21,8 @@ pub(in crate::cpu::conv) struct Weights<'a> {
     /// As many whole vectors as outputs need.
     pub db: *mut f32,
     pub strips: (usize, usize),
+    /// Vectors of outputs to do, counted through the groups; whoever does the first also sums `db`.
+    pub vectors: (usize, usize),
     /// Room for the strips of all samples that are taken together, of the images and of the gradient.
     pub scratch: *mut f32,
 }
@@ -36,8 +38,11 @@ impl Body for Weights<'_> {
         let all = g.outputs.next_multiple_of(S::LANES);
         // SAFETY: `dw` and `db` are writable for these sizes; strips lie within the problem; scratch has room for them.
         unsafe {
-            std::ptr::write_bytes(self.dw, 0, g.gradient_len(S::LANES));
-            std::ptr::write_bytes(self.db, 0, all);
+            let sums_bias = self.vectors.0 == 0;
+            if sums_bias {
+                std::ptr::write_bytes(self.db, 0, all);
+            }
+            let mut start = Start::Zero;
             for strip in self.strips.0..self.strips.1 {
                 let (samples, first, rows) = g.place(0, strip, self.samples);
                 let own = self.scratch.wrapping_add(g.together * g.strip.next_multiple_of(16));
@@ -71,7 +76,7 @@ impl Body for Weights<'_> {
                 // In place, whole images follow one another.
                 let dy = if in_place { self.dy.cut(s, &gradient(samples.start), own).at } else { own.cast_const() };
                 let rows = samples.len() * rows;
-                for o in (0..g.outputs).step_by(S::LANES) {
+                for o in (0..if sums_bias { g.outputs } else { 0 }).step_by(S::LANES) {
                     let mask = s.head(g.outputs - o);
                     let mut sum = s.load(self.db.add(o));
                     for pixel in 0..rows * phase.count.1 {
@@ -80,8 +85,10 @@ impl Body for Weights<'_> {
                     s.store(self.db.add(o), sum);
                 }
                 for group in 0..g.groups {
+                    let own = |vector: usize| vector.saturating_sub(group * wide / S::LANES).min(wide / S::LANES);
+                    let (first, end) = (own(self.vectors.0), own(self.vectors.1));
                     for (run, &offset) in phase.offsets.iter().enumerate() {
-                        for (panel, vectors) in Pieces::new(0, wide / S::LANES, most_vectors(S::LANES)) {
+                        for (panel, vectors) in Pieces::new(first, end, most_vectors(S::LANES)) {
                             let p = Product {
                                 a: x.add(offset + group * g.channels / g.groups),
                                 a_row: 1,
@@ -96,13 +103,14 @@ impl Body for Weights<'_> {
                                     .dw
                                     .add((group * phase.offsets.len() + run) * phase.run * wide + panel * S::LANES),
                                 c_row: wide,
-                                start: Start::Add,
+                                start,
                                 relu: false,
                             };
                             product(s, phase.run, vectors * S::LANES, &p);
                         }
                     }
                 }
+                start = Start::Add;
             }
         }
     }

@@ -19,6 +19,8 @@ pub(super) struct Finish<'a, C> {
     pub column: usize,
     pub output: Image,
     pub sink: &'a Sink,
+    /// Pixels that read only zeros (bit `row · TILE + column`).
+    pub silent: u16,
     pub scheme: PhantomData<C>,
 }
 
@@ -52,6 +54,15 @@ impl<C: Scheme> Body for Finish<'_, C> {
                     let row = C::output(s, half[i]);
                     for j in 0..C::TILE {
                         pixels[i][j] = s.add(row[j], bias);
+                    }
+                }
+                if self.silent != 0 {
+                    for i in 0..C::TILE {
+                        for j in 0..C::TILE {
+                            if self.silent >> (i * C::TILE + j) & 1 != 0 {
+                                pixels[i][j] = bias;
+                            }
+                        }
                     }
                 }
                 if let Some((pool, codes)) = &self.sink.pool {

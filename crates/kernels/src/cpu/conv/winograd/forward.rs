@@ -2,10 +2,11 @@
 
 use super::finish::Finish;
 use super::transform::Tile;
-use super::{Block, Shape};
+use super::zeros::Zeros;
+use super::{Block, MOST_TILES, Shape};
 use crate::cpu::conv::scheme::Scheme;
 use crate::cpu::conv::sink::Sink;
-use crate::cpu::conv::source::Source;
+use crate::cpu::conv::source::{Content, Source};
 use crate::cpu::conv::tile::{NO_OFFSET, Product, Start, most_vectors, product};
 use crate::cpu::dense::Pieces;
 use crate::cpu::isa::Body;
@@ -19,7 +20,9 @@ pub(in crate::cpu::conv) struct Forward<C> {
     pub source: Source,
     pub u: *const f32,
     pub sink: Sink,
-    /// Tiles of a block.
+    /// Whether pixels that read only zeros must be exactly zero before their bias: what is behind them may ask for the sign.
+    pub zeros: bool,
+    /// Tiles of a block, at most [`MOST_TILES`].
     pub block: usize,
     /// Tiles to do.
     pub tiles: (usize, usize),
@@ -36,6 +39,11 @@ impl<C: Scheme> Body for Forward<C> {
         let places = C::PATCH * C::PATCH;
         let Block { first: v, second: m, patch } =
             Block::new::<C>(self.block, channels, outputs, S::LANES, self.scratch);
+        let zeros = match self.source.content {
+            Content::Plain(image) if self.zeros => Some(Zeros::new::<C>(image, &self.shape)),
+            _ => None,
+        };
+        let mut silent = [0u16; MOST_TILES];
         for (first, count) in Pieces::new(self.tiles.0, self.tiles.1, self.block) {
             // SAFETY: scratch has room for a block; tiles and images are within the problem.
             unsafe {
@@ -44,6 +52,9 @@ impl<C: Scheme> Body for Forward<C> {
                     let rectangle = self.shape.patch::<C>(sample, row, column);
                     let (source, to) = (&self.source, v.at.add(t * v.wide));
                     Tile::<false> { source, rectangle, patch, to, place: v.place }.transform::<S, C>(s);
+                    if let Some(zeros) = &zeros {
+                        silent[t] = zeros.of_tile::<S, C>(s, sample, row, column);
+                    }
                 }
                 for place in 0..places {
                     for (panel, vectors) in Pieces::new(0, m.wide / S::LANES, most_vectors(S::LANES)) {
@@ -76,6 +87,7 @@ impl<C: Scheme> Body for Forward<C> {
                         column,
                         output: self.shape.output,
                         sink: &self.sink,
+                        silent: silent[t],
                         scheme: PhantomData,
                     });
                 }

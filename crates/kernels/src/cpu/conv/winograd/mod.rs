@@ -12,6 +12,7 @@ mod forward;
 mod pack;
 mod transform;
 mod weights;
+mod zeros;
 
 pub(super) use forward::Forward;
 pub(super) use pack::{Gather, Pack};
@@ -19,6 +20,9 @@ pub(super) use weights::Weights;
 
 use super::scheme::Scheme;
 use super::source::{Image, Rectangle};
+
+/// Tiles of a block at most.
+pub(super) const MOST_TILES: usize = 512;
 
 /// Elements between the ends and beginnings of places, so that they do not all fall into the same sets of a cache.
 const STAGGER: usize = 16;

@@ -78,17 +78,16 @@ impl<C: Scheme> Body for Pack<C> {
     }
 }
 
-/// Adds up the threads' transformed gradients, turns them back and puts them in their order.
+/// Adds up the partial sums of the transformed gradient, turns them back and puts them in their order.
 #[derive(Clone, Copy)]
 pub(in crate::cpu::conv) struct Gather<C> {
-    /// The first part's gradient, and how far parts are apart.
+    /// The first partial sum, their number, and how far they are apart.
     pub du: *const f32,
-    pub parts: usize,
+    pub sums: usize,
     pub stride: usize,
     /// Channels of the layer.
     pub channels: usize,
-    /// The output channels in `du`: the first, and how many.
-    pub outputs: (usize, usize),
+    pub outputs: usize,
     pub dw: *mut f32,
     /// Channels to do.
     pub range: (usize, usize),
@@ -99,7 +98,7 @@ impl<C: Scheme> Body for Gather<C> {
     type Out = ();
     #[inline(always)]
     unsafe fn run<S: Simd>(self, s: S) {
-        let (first, count) = self.outputs;
+        let count = self.outputs;
         let wide = padded(count, S::LANES);
         let place = self.channels * wide;
         let size = C::KERNEL * C::KERNEL;
@@ -115,8 +114,8 @@ impl<C: Scheme> Body for Gather<C> {
                         for i in 0..C::PATCH {
                             let from = from.add((i * C::PATCH + j) * place);
                             column[i] = s.load(from);
-                            for part in 1..self.parts {
-                                column[i] = s.add(column[i], s.load(from.add(part * self.stride)));
+                            for sum in 1..self.sums {
+                                column[i] = s.add(column[i], s.load(from.add(sum * self.stride)));
                             }
                         }
                         let column = C::gather(s, column);
@@ -132,7 +131,7 @@ impl<C: Scheme> Body for Gather<C> {
                         }
                     }
                     for lane in 0..lanes {
-                        let to = self.dw.add(((first + o + lane) * self.channels + c) * size);
+                        let to = self.dw.add(((o + lane) * self.channels + c) * size);
                         for k in 0..size {
                             *to.add(k) = taps[k][lane];
                         }

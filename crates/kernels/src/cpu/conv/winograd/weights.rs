@@ -1,7 +1,7 @@
 //! The weight gradient, still transformed: transformed patches with transformed gradients.
 
 use super::transform::Tile;
-use super::{Block, Shape};
+use super::{Block, Shape, padded};
 use crate::cpu::conv::scheme::Scheme;
 use crate::cpu::conv::source::Source;
 use crate::cpu::conv::tile::{NO_OFFSET, Product, Start, most_vectors, product};
@@ -17,13 +17,14 @@ pub(in crate::cpu::conv) struct Weights<C> {
     pub shape: Shape,
     pub x: Source,
     pub dy: Source,
-    /// The output channels to do: the first, and how many.
+    /// The output channels to do: the first, which begins a vector, and how many.
     pub outputs: (usize, usize),
-    /// [`weights_len`](super::weights_len) elements for these outputs.
+    /// [`weights_len`](super::weights_len) elements, for all outputs.
     pub du: *mut f32,
-    /// As many whole vectors as outputs need.
+    /// As many whole vectors as all outputs need.
     pub db: *mut f32,
     pub block: usize,
+    /// At least one.
     pub tiles: (usize, usize),
     /// [`block_len`](super::block_len) elements.
     pub scratch: *mut f32,
@@ -34,17 +35,16 @@ impl<C: Scheme> Body for Weights<C> {
     type Out = ();
     #[inline(always)]
     unsafe fn run<S: Simd>(self, s: S) {
-        let (channels, outputs) = (self.shape.input.channels, self.outputs.1);
+        let (channels, (first_output, outputs)) = (self.shape.input.channels, self.outputs);
+        let row = padded(self.shape.output.channels, S::LANES);
         let places = C::PATCH * C::PATCH;
         let Block { first: v, second: z, patch } =
             Block::new::<C>(self.block, channels, outputs, S::LANES, self.scratch);
         let mut start = Start::Zero;
-        // SAFETY: scratch has room for a block, `du` and `db` for these outputs; tiles and images are within the problem.
+        // SAFETY: scratch has room for a block, `du` and `db` for all outputs; tiles and images are within the problem.
         unsafe {
-            std::ptr::write_bytes(self.db, 0, z.wide);
-            if self.tiles.0 == self.tiles.1 {
-                std::ptr::write_bytes(self.du, 0, places * channels * z.wide);
-            }
+            let (du, db) = (self.du.add(first_output), self.db.add(first_output));
+            std::ptr::write_bytes(db, 0, z.wide);
             for (first, count) in Pieces::new(self.tiles.0, self.tiles.1, self.block) {
                 for t in 0..count {
                     let (sample, row, column) = self.shape.place::<C>(first + t);
@@ -60,11 +60,11 @@ impl<C: Scheme> Body for Weights<C> {
                 // The second row of A is all ones: the place (1, 1) holds the sum of a tile.
                 let sums = z.at.add((C::PATCH + 1) * z.place);
                 for o in (0..z.wide).step_by(S::LANES) {
-                    let mut sum = s.load(self.db.add(o));
+                    let mut sum = s.load(db.add(o));
                     for t in 0..count {
                         sum = s.add(sum, s.load(sums.add(t * z.wide + o)));
                     }
-                    s.store(self.db.add(o), sum);
+                    s.store(db.add(o), sum);
                 }
                 for place in 0..places {
                     for (panel, vectors) in Pieces::new(0, z.wide / S::LANES, most_vectors(S::LANES)) {
@@ -78,8 +78,8 @@ impl<C: Scheme> Body for Weights<C> {
                             b: z.at.add(place * z.place + panel * S::LANES),
                             b_run: 0,
                             b_term: z.wide,
-                            c: self.du.add(place * channels * z.wide + panel * S::LANES),
-                            c_row: z.wide,
+                            c: du.add(place * channels * row + panel * S::LANES),
+                            c_row: row,
                             start,
                             relu: false,
                         };
