@@ -5,11 +5,23 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use paceline_base::{Error, Result};
+use paceline_base::{Error, Result, text};
 use serde::Serialize;
 
 use crate::line::{Line, mend_tail};
 use crate::{FORMAT, Header, ProgressWriter, StepWriter, Summary, atomic};
+
+/// A new run's name is shown by every tool that lists folders, most of which print it as it is.
+fn check_name(path: &Path) -> Result<()> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    if name.contains(text::is_unseen) {
+        return Err(Error::user(format!(
+            "the name {} has control characters in it, which would act on a terminal; choose another run.name or --run-dir",
+            text::visible(&name)
+        )));
+    }
+    Ok(())
+}
 
 /// A run directory that exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +33,7 @@ impl RunDir {
     /// Makes a new run directory. An existing one must be empty: a run never overwrites another.
     pub fn create(path: impl Into<PathBuf>) -> Result<Self> {
         let path = path.into();
+        check_name(&path)?;
         match fs::read_dir(&path) {
             Ok(mut entries) => {
                 if entries.next().is_some() {

@@ -3,7 +3,7 @@
 use crate::flags::Report;
 use crate::screen::{self, say};
 use paceline::record::{RunData, Study, Work, read_run, read_study, work_of};
-use paceline::{Error, Result, report};
+use paceline::{Error, Result, report, text};
 use std::path::{Path, PathBuf};
 
 /// The run directories directly in a folder that is none itself, such as `runs` or `runs/demo`, by name.
@@ -67,20 +67,20 @@ pub fn run(flags: &Report) -> Result<()> {
 fn show(runs: &[RunData]) {
     let (preparations, trainings): (Vec<_>, Vec<_>) = runs.iter().cloned().partition(report::is_preparation);
     if !trainings.is_empty() {
-        screen::print(&report::comparison_table(&report::compare(&trainings), screen::style()));
+        screen::print_table(&report::comparison_table(&report::compare(&trainings), screen::style()));
     }
     for run in &trainings {
         for verdict in report::verdicts(run) {
-            say!("{}: {verdict}", run.name);
+            say!("{}: {verdict}", text::visible(&run.name));
         }
     }
     let summaries: Vec<_> = preparations.iter().filter_map(|run| run.summary.as_ref()).collect();
     if !summaries.is_empty() {
-        screen::print(&report::preparations_table(&summaries, screen::style()));
+        screen::print_table(&report::preparations_table(&summaries, screen::style()));
     }
     for summary in summaries {
         if let Some(words) = report::preparation_words(summary) {
-            say!("{}: {words}", summary.name);
+            say!("{}: {words}", text::visible(&summary.name));
         }
     }
 }

@@ -12,6 +12,7 @@ mod first_use;
 mod interrupted;
 mod launch;
 mod matmul;
+mod names;
 mod prepare;
 mod processes;
 mod repeatable;
