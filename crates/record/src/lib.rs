@@ -7,7 +7,7 @@
 //!   steps.jsonl    a header per attempt, then one line per step (or few steps) and rank, and one per epoch
 //!   progress.jsonl a line a second, of a run that prepares data
 //!   summary.json   the run in one object; what comparisons read first
-//!   checkpoints/   written by the engine
+//!   checkpoints/   written by the engine; `best` is a link to the best one
 //! ```
 //!
 //! What holds for every file here:
@@ -43,6 +43,7 @@ mod fold;
 mod line;
 pub mod machine;
 mod number;
+mod monitor;
 mod progress;
 mod read;
 mod step;
@@ -57,6 +58,7 @@ pub use line::Header;
 pub use machine::Machine;
 pub use progress::{ProgressRecord, ProgressWriter};
 pub use read::{RunData, read_run, read_summary};
+pub use monitor::Monitor;
 pub use step::{EpochRecord, Part, StepRecord, TimeSplit};
 pub use study::{Cell, Form, Measurement, MeasurementWriter, PageCache, Study, Variant, read_study, work_of};
 pub use summary::{Exactness, InputFacts, Prepared, Status, Summary, Work};

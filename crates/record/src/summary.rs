@@ -5,7 +5,7 @@
 use paceline_base::stage::Stage;
 use serde::{Deserialize, Serialize};
 
-use crate::{EpochRecord, FORMAT, Machine, TimeSplit, number};
+use crate::{EpochRecord, FORMAT, Machine, Monitor, TimeSplit, number};
 
 /// How a run stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -140,8 +140,14 @@ pub struct Summary {
     pub status: Status,
     /// The last attempt.
     pub attempt: u32,
-    /// Epoch with the best validation result.
+    /// What decides which epoch is the best.
+    pub monitor: Monitor,
+    /// Epoch with the best validation result, by `monitor`.
     pub best_epoch: Option<u64>,
+    /// Steps done at the end of the best epoch.
+    pub best_step: Option<u64>,
+    /// The checkpoint of the best epoch, below the run directory: `checkpoints/step-500`. None if it is not on disk.
+    pub best_checkpoint: Option<String>,
     /// Validation accuracy of the best epoch.
     #[serde(with = "number::option")]
     pub best_val_accuracy: Option<f64>,
@@ -231,7 +237,10 @@ impl Default for Summary {
             best_epoch: None,
             best_val_accuracy: None,
             best_val_loss: None,
+            monitor: Monitor::default(),
             final_val_accuracy: None,
+            best_step: None,
+            best_checkpoint: None,
             final_val_loss: None,
             train_accuracy: None,
             train_loss: None,
@@ -264,8 +273,7 @@ impl Summary {
     /// Fills in what follows from the epochs and the time splits: best, final and training figures, fractions, training
     /// seconds. The caller sets the rest.
     ///
-    /// The best epoch is the one with the highest validation accuracy, then the lowest validation loss; without
-    /// validation there is none.
+    /// The best epoch is the first that none is better than by `monitor`; without validation there is none.
     pub fn settle(&mut self) {
         let best = self
             .epochs
@@ -273,12 +281,13 @@ impl Summary {
             .filter(|epoch| {
                 epoch.val_accuracy.is_some_and(|a| !a.is_nan()) || epoch.val_loss.is_some_and(|l| !l.is_nan())
             })
-            .reduce(|best, epoch| if better(epoch, best) { epoch } else { best });
+            .reduce(|best, epoch| if better(self.monitor, epoch, best) { epoch } else { best });
         self.best_epoch = best.map(|epoch| epoch.epoch);
         self.best_val_accuracy = best.and_then(|epoch| epoch.val_accuracy);
         self.best_val_loss = best.and_then(|epoch| epoch.val_loss);
         if let Some(last) = self.epochs.last() {
             self.final_val_accuracy = last.val_accuracy;
+        self.best_step = best.map(|epoch| epoch.step);
             self.final_val_loss = last.val_loss;
             self.train_accuracy = Some(last.train_accuracy);
             self.train_loss = Some(last.train_loss);
@@ -288,11 +297,7 @@ impl Summary {
     }
 }
 
-fn better(a: &EpochRecord, b: &EpochRecord) -> bool {
-    let key = |epoch: &EpochRecord| {
-        let accuracy = epoch.val_accuracy.filter(|a| !a.is_nan()).unwrap_or(f64::NEG_INFINITY);
-        let loss = epoch.val_loss.filter(|l| !l.is_nan()).unwrap_or(f64::INFINITY);
-        (accuracy, -loss)
-    };
-    key(a).partial_cmp(&key(b)) == Some(std::cmp::Ordering::Greater)
+fn better(monitor: Monitor, a: &EpochRecord, b: &EpochRecord) -> bool {
+    let scores = |epoch: &EpochRecord| (epoch.val_accuracy.unwrap_or(f64::NAN), epoch.val_loss.unwrap_or(f64::NAN));
+    monitor.better(scores(a), scores(b))
 }

@@ -39,7 +39,7 @@ pub fn closing_table(summary: &Summary, checkpoints: Option<&Path>, style: Style
     };
     if let Some(epoch) = summary.best_epoch {
         let done = summary.epochs.last().map_or(summary.epochs_planned, |last| last.epoch);
-        lines.push(("best epoch", format!("{epoch} of {done}")));
+        lines.push(("best epoch", format!("{epoch} of {done}, by {}", summary.monitor.words())));
     }
     push_result(&mut lines, "validation", summary.best_val_accuracy, summary.best_val_loss);
     push_result(&mut lines, "test", summary.test_accuracy, summary.test_loss);
@@ -61,7 +61,9 @@ pub fn closing_table(summary: &Summary, checkpoints: Option<&Path>, style: Style
         lines.push(("peak memory", text::bytes(summary.peak_rss_bytes)));
     }
     if let Some(path) = checkpoints {
-        lines.push(("checkpoints", path.display().to_string()));
+        let best = summary.best_checkpoint.as_deref().and_then(|best| best.rsplit('/').next());
+        let best = best.map_or(String::new(), |best| format!(" (the best is {})", plain(best)));
+        lines.push(("checkpoints", format!("{}{best}", plain(&path.display().to_string()))));
     }
 
     let mut out = format!("{}: {head}\n\n", plain(&summary.name));

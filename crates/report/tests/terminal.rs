@@ -81,7 +81,7 @@ fn the_last_words_of_a_run() {
         "
 async-x4: done
 
-  best epoch     7 of 12
+  best epoch     7 of 12, by validation accuracy
   validation     accuracy 86.7 %, loss 0.3714
   test           accuracy 86.3 %, loss 0.3814
   training       accuracy 95.5 %, loss 0.1252

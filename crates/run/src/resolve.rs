@@ -192,6 +192,7 @@ pub fn resolve_among(
         batch: layout.batch,
         eval_batch: evaluated,
         rate: Arc::new(move |step| rates.rate_at(base, step, steps_per_epoch, total)),
+        monitor: config.train.monitor,
         patience: config.train.early_stopping,
         min_delta: config.train.min_delta,
         max_steps: config.train.max_steps,

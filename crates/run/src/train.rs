@@ -16,7 +16,7 @@ use paceline_engine::train as train_rank;
 use paceline_engine::{CheckpointEvery, Ended, Job, Outcome, Progress, Rank, Scores, TrainOptions, evaluate};
 use paceline_kernels::{Cpu, CpuOptions, Device, Tuning};
 use paceline_plan::{Batches, Compression, Plan, lower};
-use paceline_record::{EpochRecord, Exactness, RunDir, StepWriter, Summary, TimeSplit, machine, read_run};
+use paceline_record::{EpochRecord, Exactness, Monitor, RunDir, StepWriter, Summary, TimeSplit, machine, read_run};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -172,7 +172,7 @@ fn together(
     let (dir, start) = match place {
         Place::Resume(path) => {
             let dir = RunDir::open(path)?;
-            let start = find_checkpoint(&dir, &identity, &mut notes)?;
+            let start = find_checkpoint(&dir, &identity, resolved.options.monitor, &mut notes)?;
             if start.is_some() && matches!(resolved.config.strategy.compression(), Compression::TopK { .. }) {
                 let held = "what strategy.compress = \"top-k\" held back of gradients is not in checkpoints";
                 notes.push(format!("{held}: this run goes on without it, and differs from an unbroken one"));
@@ -264,7 +264,12 @@ fn finished_before(
 }
 
 /// The newest whole checkpoint that belongs to this run; none if the run was killed before its first.
-fn find_checkpoint(dir: &RunDir, identity: &Identity, notes: &mut Vec<String>) -> Result<Option<Checkpoint>> {
+fn find_checkpoint(
+    dir: &RunDir,
+    identity: &Identity,
+    monitor: Monitor,
+    notes: &mut Vec<String>,
+) -> Result<Option<Checkpoint>> {
     let Some((found, damaged)) = checkpoint::latest(&dir.checkpoints())? else {
         notes.push("there is no checkpoint yet: training begins at the first step".into());
         return Ok(None);
@@ -276,6 +281,7 @@ fn find_checkpoint(dir: &RunDir, identity: &Identity, notes: &mut Vec<String>) -
             |m: &[(String, Vec<usize>)]| m.iter().map(|(n, s)| format!("{n} {s:?}")).collect::<Vec<_>>().join(", ");
         format!("the model: the checkpoint has {}, this run {}", shape(&theirs.model), shape(&identity.model))
     } else if theirs.seed != identity.seed {
+    let before = &found.manifest.progress;
         // Before the samples: the seed also decides which of them are held out.
         format!("train.seed: the checkpoint has {}, this run {}", theirs.seed, identity.seed)
     } else if theirs.data != identity.data {
@@ -289,6 +295,10 @@ fn find_checkpoint(dir: &RunDir, identity: &Identity, notes: &mut Vec<String>) -
         notes.push(format!("going on from {}", found.path.display()));
         return Ok(Some(found));
     };
+    } else if before.best.is_some() && before.monitor != monitor {
+        // The best checkpoint by the other value is no longer there.
+        let (theirs, ours) = (before.monitor.words(), monitor.words());
+        format!("train.monitor: the best checkpoint so far is that by {theirs}, not by {ours}")
     Err(Error::user(format!(
         "cannot resume {}: it differs in {differs}; drop the settings that changed it, or begin a new run",
         dir.path().display()
@@ -338,6 +348,7 @@ fn first_summary(
         classes: Some(r.graph.classes as u64),
         input: r.data.facts(&r.config),
         arena_bytes: r.schedule.arenas.iter().map(|a| a.len as u64 * 4).max().unwrap_or(0),
+        monitor: r.options.monitor,
         epochs,
         reasons: r.reasons.clone(),
         exactness: exactness(r),
@@ -485,6 +496,7 @@ impl OneRun<'_> {
             let test = match ends[0].test {
                 Some(scores) => Some(scores),
                 None if self.tests_apart() => apart,
+        s.warnings.extend(written.iter().flatten().filter_map(|w| w.unmarked.clone()));
                 None => self.test_best(best)?,
             };
             s.test_accuracy = test.map(|t| t.accuracy());
@@ -497,8 +509,10 @@ impl OneRun<'_> {
         };
         if let Ok(Outcome { ended: Ended::Early, progress }) = &outcome {
             s.reasons.push(format!(
-                "stopped after epoch {}: no better validation loss for {} epochs",
-                progress.epoch, progress.since_lowest
+                "stopped after epoch {}: no better {} for {} epochs",
+                progress.epoch,
+                progress.monitor.words(),
+                progress.since_better
             ));
         }
         s.settle();
@@ -512,6 +526,8 @@ impl OneRun<'_> {
         if s.seconds_train > 0.0 {
             s.examples_per_s = examples / s.seconds_train;
         }
+        s.best_checkpoint = s.best_step.map(|step| format!("checkpoints/step-{step}"));
+        s.best_checkpoint = s.best_checkpoint.filter(|path| self.dir.path().join(path).is_dir());
         s.warnings.extend(r.data.cache_outcomes());
         s.peak_rss_bytes = machine::peak_rss_bytes();
         let saved = self.dir.write_summary(&s);

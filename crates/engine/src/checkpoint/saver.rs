@@ -25,6 +25,7 @@ struct Waiting {
     failed: Option<String>,
     written: u64,
     replaced: u64,
+    unmarked: Option<String>,
 }
 
 struct Shared {
@@ -39,12 +40,14 @@ impl Shared {
 }
 
 /// Counts of a finished saver.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
     /// Checkpoints on disk.
     pub written: u64,
     /// Snapshots that a newer one replaced before they were written.
     pub replaced: u64,
+    /// Why there is no link to the best one, where the file system has none.
+    pub unmarked: Option<String>,
 }
 
 /// Writes checkpoints in the background.
@@ -95,7 +98,7 @@ impl Saver {
         self.close();
         self.check()?;
         let waiting = self.shared.lock();
-        Ok(Written { written: waiting.written, replaced: waiting.replaced })
+        Ok(Written { written: waiting.written, replaced: waiting.replaced, unmarked: waiting.unmarked.clone() })
     }
 
     fn close(&mut self) {
@@ -131,8 +134,15 @@ fn work(shared: &Shared, dir: &std::path::Path, keep: usize, identity: &Identity
         };
         drop(waiting);
         best_step = job.progress.best.map(|b| b.step).or(best_step);
-        let result = files::write(dir, &job.snapshot, job.progress, identity).and_then(|_| prune(dir, keep, best_step));
+        let mut marked = Ok(());
+        let result = files::write(dir, &job.snapshot, job.progress, identity).and_then(|_| {
+            // Before what it pointed to is removed.
+            marked = best_step.map_or(Ok(()), |step| files::mark_best(dir, step));
+            prune(dir, keep, best_step)
+        });
         let mut waiting = shared.lock();
+        // The link is for people; the best is known without it.
+        waiting.unmarked = marked.err().map(|e| e.message().to_string());
         match result {
             Ok(()) => waiting.written += 1,
             Err(e) => {

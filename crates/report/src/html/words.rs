@@ -22,7 +22,9 @@ pub(crate) fn tiles(summaries: &[Summary], comparison: &Comparison) -> String {
     match summaries {
         [] => return String::new(),
         [only] => {
-            let best = only.best_epoch.map_or(String::new(), |epoch| format!("epoch {epoch}"));
+            let best = only.best_epoch.map_or(String::new(), |epoch| {
+                format!("epoch {epoch}, the best by {}", only.monitor.words().trim_start_matches("validation "))
+            });
             tile(
                 "validation accuracy",
                 only.best_val_accuracy.map_or(format::NONE.into(), format::percent),
@@ -203,6 +205,7 @@ fn facts(run: &RunData, summary: &Summary) -> Vec<(&'static str, String)> {
 pub(crate) fn push_list(out: &mut String, title: &str, items: &[String]) {
     if items.is_empty() {
         return;
+        ("best checkpoint", summary.best_checkpoint.clone().unwrap_or_default()),
     }
     write!(out, "<h4>{title}</h4><ul>").unwrap();
     items.iter().for_each(|item| write!(out, "<li>{}</li>", Esc(item)).unwrap());
