@@ -51,13 +51,18 @@ pub(crate) fn tiles(summaries: &[Summary], comparison: &Comparison) -> String {
                     tile(label, show(value), row.name.clone());
                 }
             };
-            winner("best validation accuracy", |row| row.val_accuracy, true, format::percent);
-            winner("lowest validation loss", |row| row.val_loss, false, format::loss);
-            winner("best test accuracy", |row| row.test_accuracy, true, format::percent);
-            if comparison.same_epochs() {
-                winner("shortest training", |row| Some(row.seconds).filter(|&s| s > 0.0), false, text::duration);
+            if comparison.one_data() {
+                winner("best validation accuracy", |row| row.val_accuracy, true, format::percent);
+                winner("lowest validation loss", |row| row.val_loss, false, format::loss);
+                winner("best test accuracy", |row| row.test_accuracy, true, format::percent);
             }
-            winner("most examples per second", |row| Some(row.examples_per_s), true, format::rate);
+            // Speeds of different work have no winner.
+            if comparison.one_work() {
+                winner("shortest training", |row| Some(row.seconds).filter(|&s| s > 0.0), false, text::duration);
+                winner("most examples per second", |row| Some(row.examples_per_s), true, format::rate);
+            } else {
+                winner("highest speed-up", |row| row.speed_up, true, |ratio| format!("{ratio:.2}×"));
+            }
         }
     }
     let mut out = String::from("<div class=\"tiles\">");
@@ -200,12 +205,12 @@ fn facts(run: &RunData, summary: &Summary) -> Vec<(&'static str, String)> {
         ("machine", machine),
         ("folder", run.path.display().to_string()),
     ]
+        ("best checkpoint", summary.best_checkpoint.clone().unwrap_or_default()),
 }
 
 pub(crate) fn push_list(out: &mut String, title: &str, items: &[String]) {
     if items.is_empty() {
         return;
-        ("best checkpoint", summary.best_checkpoint.clone().unwrap_or_default()),
     }
     write!(out, "<h4>{title}</h4><ul>").unwrap();
     items.iter().for_each(|item| write!(out, "<li>{}</li>", Esc(item)).unwrap());

@@ -3,7 +3,7 @@
 use paceline_record::{Part, TimeSplit};
 
 use super::{Level, Topic, Verdict};
-use crate::compare::Comparison;
+use crate::compare::{Comparison, Row};
 use crate::format::{list, share};
 
 /// A rank that waits for more than this share of its time is idle too much.
@@ -191,12 +191,17 @@ mod tests {
     #[test]
     fn replicas_that_gain_nothing_are_said() {
         let run = |replicas, examples_per_s| Summary { replicas, examples_per_s, ..Summary::default() };
-        let found =
-            scaling(&compare_summaries(&[run(1, 100.0), run(8, 101.0), run(4, 350.0), run(4, 150.0), run(2, 80.0)]));
+        let found = scaling(&compare_summaries(
+            &[run(1, 100.0), run(8, 101.0), run(4, 350.0), run(4, 150.0), run(2, 80.0)],
+            &[],
+        ));
         let titles: Vec<_> = found.iter().map(|(row, v)| (*row, v.title.as_str())).collect();
-        assert_eq!(
-            titles,
-            [(1, "more replicas, no faster"), (3, "replicas gain little"), (4, "more replicas, but slower")]
-        );
+        assert_eq!(titles, [(1, "more cores, no faster"), (3, "cores gain little"), (4, "more cores, but slower")]);
+        // As many cores, cut otherwise.
+        let demo = [Summary { threads: 2, ..run(1, 100.0) }, run(2, 46.0)];
+        let found = scaling(&compare_summaries(&demo, &[]));
+        assert_eq!(found[0].1.title, "more replicas, but slower");
+        assert!(found[0].1.reason.ends_with("on 2 cores (1 × 2): 46 % of it for each core"), "{}", found[0].1);
     }
 }
+        let what = if more_cores { "more cores" } else { "more replicas" };
