@@ -37,13 +37,14 @@
 
 pub mod atomic;
 mod attempts;
+mod cpu;
 mod dir;
 mod every;
 mod fold;
 mod line;
 pub mod machine;
-mod number;
 mod monitor;
+mod number;
 mod progress;
 mod read;
 mod step;
@@ -51,14 +52,15 @@ mod study;
 mod summary;
 mod writer;
 
+pub use cpu::{CpuUse, CpuWatch};
 pub use dir::RunDir;
 pub use every::{Every, Interval, choose_every};
 pub use fold::StepFold;
 pub use line::Header;
 pub use machine::Machine;
+pub use monitor::Monitor;
 pub use progress::{ProgressRecord, ProgressWriter};
 pub use read::{RunData, read_run, read_summary};
-pub use monitor::Monitor;
 pub use step::{EpochRecord, Part, StepRecord, TimeSplit};
 pub use study::{Cell, Form, Measurement, MeasurementWriter, PageCache, Study, Variant, read_study, work_of};
 pub use summary::{Exactness, InputFacts, Prepared, Status, Summary, Work};

@@ -5,7 +5,7 @@
 use paceline_base::stage::Stage;
 use serde::{Deserialize, Serialize};
 
-use crate::{EpochRecord, FORMAT, Machine, Monitor, TimeSplit, number};
+use crate::{CpuUse, EpochRecord, FORMAT, Machine, Monitor, TimeSplit, number};
 
 /// How a run stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -193,6 +193,9 @@ pub struct Summary {
     pub split: Vec<TimeSplit>,
     /// Where the time went over all ranks, as fractions of 1.
     pub split_fractions: TimeSplit,
+    /// What each process got of its machine's cores, in the last attempt; empty where nobody looked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cpu: Vec<CpuUse>,
     /// The stages that samples went through on their way in, or images on their way to shards.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stages: Vec<Stage>,
@@ -234,13 +237,13 @@ impl Default for Summary {
             epochs_planned: 0,
             status: Status::Running,
             attempt: 1,
-            best_epoch: None,
-            best_val_accuracy: None,
-            best_val_loss: None,
             monitor: Monitor::default(),
-            final_val_accuracy: None,
+            best_epoch: None,
             best_step: None,
             best_checkpoint: None,
+            best_val_accuracy: None,
+            best_val_loss: None,
+            final_val_accuracy: None,
             final_val_loss: None,
             train_accuracy: None,
             train_loss: None,
@@ -255,6 +258,7 @@ impl Default for Summary {
             arena_bytes: 0,
             split: Vec::new(),
             split_fractions: TimeSplit::default(),
+            cpu: Vec::new(),
             stages: Vec::new(),
             input: None,
             prepared: None,
@@ -283,11 +287,11 @@ impl Summary {
             })
             .reduce(|best, epoch| if better(self.monitor, epoch, best) { epoch } else { best });
         self.best_epoch = best.map(|epoch| epoch.epoch);
+        self.best_step = best.map(|epoch| epoch.step);
         self.best_val_accuracy = best.and_then(|epoch| epoch.val_accuracy);
         self.best_val_loss = best.and_then(|epoch| epoch.val_loss);
         if let Some(last) = self.epochs.last() {
             self.final_val_accuracy = last.val_accuracy;
-        self.best_step = best.map(|epoch| epoch.step);
             self.final_val_loss = last.val_loss;
             self.train_accuracy = Some(last.train_accuracy);
             self.train_loss = Some(last.train_loss);

@@ -51,6 +51,9 @@ pub fn closing_table(summary: &Summary, checkpoints: Option<&Path>, style: Style
     };
     lines.push(("training time", format!("{}{all}", text::duration(summary.seconds_train))));
     lines.push(("throughput", format!("{} examples/s", format::rate(summary.examples_per_s))));
+    if let Some(words) = cores_used(summary) {
+        lines.push(("cores used", words));
+    }
     if summary.exactness == Exactness::Statistical {
         lines.push((
             "exactness",
@@ -85,6 +88,13 @@ pub fn closing_table(summary: &Summary, checkpoints: Option<&Path>, style: Style
         out.push_str(&indent(&wrap(&format!("note: {}", plain(warning)), style.width.saturating_sub(2))));
     }
     out
+}
+
+/// What the run had of the cores, on average: `1.8 of 2`.
+pub(crate) fn cores_used(summary: &Summary) -> Option<String> {
+    let known = summary.cpu.iter().filter(|cpu| cpu.wall > 0.0);
+    let (used, all) = known.fold((0.0, 0), |(used, all), cpu| (used + cpu.cpu / cpu.wall, all + cpu.cores));
+    (all > 0).then(|| format!("{used:.1} of {all} on average"))
 }
 
 fn push_result(lines: &mut Vec<(&str, String)>, label: &'static str, accuracy: Option<f64>, loss: Option<f64>) {

@@ -16,7 +16,9 @@ use paceline_engine::train as train_rank;
 use paceline_engine::{CheckpointEvery, Ended, Job, Outcome, Progress, Rank, Scores, TrainOptions, evaluate};
 use paceline_kernels::{Cpu, CpuOptions, Device, Tuning};
 use paceline_plan::{Batches, Compression, Plan, lower};
-use paceline_record::{EpochRecord, Exactness, Monitor, RunDir, StepWriter, Summary, TimeSplit, machine, read_run};
+use paceline_record::{
+    CpuUse, CpuWatch, EpochRecord, Exactness, Monitor, RunDir, StepWriter, Summary, TimeSplit, machine, read_run,
+};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -207,7 +209,8 @@ fn together(
     crew.tell(&Begun { dir: path, attempt: writer.attempt(), from, finished: false })?;
     let summary = first_summary(&resolved, &dir, &writer, resumed, progress)?;
     let start = start.as_ref();
-    let run = OneRun { resolved: &resolved, dir: &dir, identity, start, progress, local, watcher, stop, begin };
+    let cores = CpuWatch::start();
+    let run = OneRun { resolved: &resolved, dir: &dir, identity, start, progress, local, watcher, stop, begin, cores };
     run.go(crew, summary, writer, notes).map(Some)
 }
 
@@ -229,7 +232,9 @@ fn follow(
     let progress = start.as_ref().map_or(Progress::default(), |c| c.manifest.progress);
     let writer = dir.follow_steps(local.start / local.len(), begun.attempt, progress.step)?;
     let (start, stop) = (start.as_ref(), AtomicBool::new(false));
-    let run = OneRun { resolved, dir: &dir, identity, start, progress, local, watcher: &Silent, stop: &stop, begin };
+    let cores = CpuWatch::start();
+    let watcher = &Silent;
+    let run = OneRun { resolved, dir: &dir, identity, start, progress, local, watcher, stop: &stop, begin, cores };
     let feeds = run.feeds()?;
     let nobody = |_: &EpochRecord| {};
     let shared = run.shared(&writer, crew, &nobody);
@@ -238,7 +243,7 @@ fn follow(
     let ends = run.all_ranks(comms, &shared, None, &feeds);
     let outcome = first_cause(&ends);
     if outcome.is_ok() {
-        crew.exchange(&ends.iter().map(|e| e.times).collect::<Vec<_>>())?;
+        crew.exchange(&run.times(&ends))?;
         if run.tests_apart() {
             run.test_together(crew, None)?;
         }
@@ -276,12 +281,12 @@ fn find_checkpoint(
     };
     notes.extend(damaged);
     let theirs = &found.manifest.identity;
+    let before = &found.manifest.progress;
     let differs = if theirs.model != identity.model {
         let shape =
             |m: &[(String, Vec<usize>)]| m.iter().map(|(n, s)| format!("{n} {s:?}")).collect::<Vec<_>>().join(", ");
         format!("the model: the checkpoint has {}, this run {}", shape(&theirs.model), shape(&identity.model))
     } else if theirs.seed != identity.seed {
-    let before = &found.manifest.progress;
         // Before the samples: the seed also decides which of them are held out.
         format!("train.seed: the checkpoint has {}, this run {}", theirs.seed, identity.seed)
     } else if theirs.data != identity.data {
@@ -290,15 +295,15 @@ fn find_checkpoint(
         format!("the optimizer: the checkpoint has {:?}, this run {:?}", theirs.rule, identity.rule)
     } else if theirs.batch != identity.batch {
         format!("train.batch: the checkpoint has {}, this run {}", theirs.batch, identity.batch)
+    } else if before.best.is_some() && before.monitor != monitor {
+        // The best checkpoint by the other value is no longer there.
+        let (theirs, ours) = (before.monitor.words(), monitor.words());
+        format!("train.monitor: the best checkpoint so far is that by {theirs}, not by {ours}")
     } else {
         checkpoint::set_aside_newer(&dir.checkpoints(), found.manifest.progress.step)?;
         notes.push(format!("going on from {}", found.path.display()));
         return Ok(Some(found));
     };
-    } else if before.best.is_some() && before.monitor != monitor {
-        // The best checkpoint by the other value is no longer there.
-        let (theirs, ours) = (before.monitor.words(), monitor.words());
-        format!("train.monitor: the best checkpoint so far is that by {theirs}, not by {ours}")
     Err(Error::user(format!(
         "cannot resume {}: it differs in {differs}; drop the settings that changed it, or begin a new run",
         dir.path().display()
@@ -343,12 +348,12 @@ fn first_summary(
         batch: r.layout.batch.samples() as u64,
         epochs_planned: r.config.train.epochs,
         attempt: writer.attempt(),
+        monitor: r.options.monitor,
         seconds_total: seconds,
         parameters: r.graph.parameter_count() as u64,
         classes: Some(r.graph.classes as u64),
         input: r.data.facts(&r.config),
         arena_bytes: r.schedule.arenas.iter().map(|a| a.len as u64 * 4).max().unwrap_or(0),
-        monitor: r.options.monitor,
         epochs,
         reasons: r.reasons.clone(),
         exactness: exactness(r),
@@ -381,6 +386,8 @@ struct OneRun<'a> {
     watcher: &'a dyn Watcher,
     stop: &'a AtomicBool,
     begin: Instant,
+    /// Looks at what this process gets of the machine, from here on.
+    cores: CpuWatch,
 }
 
 /// What a rank's thread gives back.
@@ -448,6 +455,7 @@ impl OneRun<'_> {
                 *last = Instant::now();
                 let mut s = lock();
                 s.seconds_total = before + self.begin.elapsed().as_secs_f64();
+                s.cpu = vec![self.cores.so_far()];
                 s.settle();
                 let _ = self.dir.write_summary(&s); // the final write reports errors
             }
@@ -467,10 +475,12 @@ impl OneRun<'_> {
         s.warnings.extend(crew.told().iter().cloned()); // which launch has shown
         s.stages = feeds.stages();
         drop(feeds); // what still decodes ahead is not needed
-        s.split = ends.iter().map(|e| e.times).collect();
+        let mut times = vec![self.times(&ends)];
         if ends.iter().all(|e| e.outcome.is_ok()) {
-            s.split = crew.exchange(&s.split)?.concat(); // in the order of ranks
+            times = crew.exchange(&times[0])?; // in the order of ranks
         }
+        s.split = times.iter().flat_map(|(split, _)| split).copied().collect();
+        s.cpu = times.iter().map(|(_, cpu)| *cpu).collect();
         let written = saver.map(Saver::finish).transpose();
         let recorded = writer.finish();
         let mut outcome = first_cause(&ends);
@@ -486,6 +496,7 @@ impl OneRun<'_> {
         {
             s.reasons.push(format!("{} checkpoints were overtaken by newer ones before they were written", w.replaced));
         }
+        s.warnings.extend(written.iter().flatten().filter_map(|w| w.unmarked.clone()));
         let best = outcome.as_ref().ok().and_then(|o| o.progress.best).map(|b| b.step);
         // All processes take part, also if this one could not write what is to be tested.
         let apart = match ends.iter().all(|e| e.outcome.is_ok()) && self.tests_apart() {
@@ -496,7 +507,6 @@ impl OneRun<'_> {
             let test = match ends[0].test {
                 Some(scores) => Some(scores),
                 None if self.tests_apart() => apart,
-        s.warnings.extend(written.iter().flatten().filter_map(|w| w.unmarked.clone()));
                 None => self.test_best(best)?,
             };
             s.test_accuracy = test.map(|t| t.accuracy());
@@ -516,6 +526,8 @@ impl OneRun<'_> {
             ));
         }
         s.settle();
+        s.best_checkpoint = s.best_step.map(|step| format!("checkpoints/step-{step}"));
+        s.best_checkpoint = s.best_checkpoint.filter(|path| self.dir.path().join(path).is_dir());
         if r.data.validates_on_test && s.test_accuracy.is_none() {
             (s.test_accuracy, s.test_loss) = (s.best_val_accuracy, s.best_val_loss);
         }
@@ -526,8 +538,6 @@ impl OneRun<'_> {
         if s.seconds_train > 0.0 {
             s.examples_per_s = examples / s.seconds_train;
         }
-        s.best_checkpoint = s.best_step.map(|step| format!("checkpoints/step-{step}"));
-        s.best_checkpoint = s.best_checkpoint.filter(|path| self.dir.path().join(path).is_dir());
         s.warnings.extend(r.data.cache_outcomes());
         s.peak_rss_bytes = machine::peak_rss_bytes();
         let saved = self.dir.write_summary(&s);
@@ -535,6 +545,11 @@ impl OneRun<'_> {
         saved?;
         let checkpoints = (r.options.checkpoint != CheckpointEvery::Never).then(|| self.dir.checkpoints());
         Ok(Finished { dir: self.dir.path().into(), summary: s, checkpoints })
+    }
+
+    /// Where the time of this process's ranks went, and what it got of the machine.
+    fn times(&self, ends: &[RankEnd]) -> (Vec<TimeSplit>, CpuUse) {
+        (ends.iter().map(|e| e.times).collect(), self.cores.so_far())
     }
 
     fn all_ranks(
@@ -582,6 +597,7 @@ impl OneRun<'_> {
             .and_then(|device| Rank::new(device, comm, r.schedule.clone()))
             .and_then(|mut rank| {
                 let result = self.train_and_test(&mut rank, &mut observer, saver, feeds);
+                self.cores.sample(); // while this rank's threads are there
                 if let Err(e) = &result {
                     rank.comm.abort(e.message());
                 }

@@ -5,6 +5,7 @@
 mod accuracy;
 mod bad_files;
 mod bad_input;
+mod busy;
 mod convolutions;
 mod damaged;
 mod doctor;
@@ -12,9 +13,9 @@ mod first_use;
 mod interrupted;
 mod launch;
 mod matmul;
-mod prepare;
 mod monitor;
 mod names;
+mod prepare;
 mod processes;
 mod repeatable;
 mod resume;

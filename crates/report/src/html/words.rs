@@ -199,13 +199,14 @@ fn facts(run: &RunData, summary: &Summary) -> Vec<(&'static str, String)> {
         ("seed", summary.seed.to_string()),
         ("attempts", known(u64::from(summary.attempt.saturating_sub(1)), summary.attempt.to_string())),
         ("total time", known(u64::from(summary.seconds_total > 0.0), text::duration(summary.seconds_total))),
+        ("cores used", crate::closing::cores_used(summary).unwrap_or_default()),
         ("peak memory", known(summary.peak_rss_bytes, text::bytes(summary.peak_rss_bytes))),
         ("arena per rank", known(summary.arena_bytes, text::bytes(summary.arena_bytes))),
         ("started", known(summary.started, format::date(summary.started))),
         ("machine", machine),
         ("folder", run.path.display().to_string()),
-    ]
         ("best checkpoint", summary.best_checkpoint.clone().unwrap_or_default()),
+    ]
 }
 
 pub(crate) fn push_list(out: &mut String, title: &str, items: &[String]) {

@@ -32,6 +32,8 @@ pub enum Topic {
     TransferBound,
     /// Checkpoints take a large part of the time.
     CheckpointBound,
+    /// Other programs, a hypervisor or a limit had the cores.
+    Shortage,
     /// Nearly all time is computing.
     ComputeBound,
     /// What more replicas gained.
@@ -135,7 +137,7 @@ pub(crate) fn of_summary(summary: &Summary) -> Vec<Verdict> {
     let wrong = diverged.is_some() || over_fitting.is_some() || at_chance.is_some();
     let not_converged = if wrong { None } else { learning::not_converged(epochs) };
     let mut all: Vec<Verdict> = [diverged, over_fitting, at_chance, not_converged].into_iter().flatten().collect();
-    all.extend(time::verdicts(&summary.split));
+    all.extend(time::verdicts(&summary.split, &summary.cpu));
     if let Some(facts) = &summary.input {
         // Where the stages are known, they say more than the share of the time alone.
         all.retain(|verdict| verdict.topic != Topic::InputBound);
