@@ -1,4 +1,6 @@
-//! Words for people: numbers with units, and the nearest right name for a wrong one.
+//! Words for people: numbers with units, the nearest right name for a wrong one, and text of others made safe to show.
+
+use std::borrow::Cow;
 
 /// `1234567.0` → `"1.23 M"`.
 pub fn si(value: f64) -> String {
@@ -92,6 +94,43 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, c)| c)
 }
 
+/// Whether a character acts on what shows it instead of being seen: control characters (escape sequences begin with one), the
+/// marks that turn the direction of writing, and line ends that are none of ours.
+pub fn is_unseen(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+}
+
+/// One line of text that others wrote (names of runs, classes and files), safe to show: what acts on a terminal is written
+/// out as `\u001b`, as JSON and TOML do.
+///
+/// ```
+/// assert_eq!(paceline_base::text::visible("run\x1b[2J"), "run\\u001b[2J");
+/// ```
+pub fn visible(text: &str) -> Cow<'_, str> {
+    escaped(text, is_unseen)
+}
+
+/// [`visible`] for text of several lines: line ends and tabs stay.
+pub fn visible_lines(text: &str) -> Cow<'_, str> {
+    escaped(text, |c| is_unseen(c) && c != '\n' && c != '\t')
+}
+
+fn escaped(text: &str, hidden: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.contains(&hidden) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        if hidden(c) {
+            out.push_str(&format!("\\u{:04x}", u32::from(c)));
+        } else {
+            out.push(c);
+        }
+    }
+    Cow::Owned(out)
+}
+
 /// "; did you mean X?" or nothing.
 pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
     nearest(word, candidates).map(|c| format!("; did you mean {c}?")).unwrap_or_default()
@@ -116,6 +155,13 @@ mod tests {
         assert_eq!(bytes(12), "12 B");
         assert_eq!(duration(245.0), "4 min 05 s");
         assert_eq!(duration(0.0123), "12 ms");
+    }
+
+    #[test]
+    fn what_acts_on_a_terminal_is_written_out() {
+        assert_eq!(visible("plain – ナ"), "plain – ナ");
+        assert_eq!(visible("a\x1b[31mb\r\n\u{9b}c\u{202e}gpj"), "a\\u001b[31mb\\u000d\\u000a\\u009bc\\u202egpj");
+        assert_eq!(visible_lines("a\n\tb\x07"), "a\n\tb\\u0007");
     }
 
     #[test]

@@ -32,7 +32,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
-            eprint!("{}", tethered::prefixed(&format!("paceline: {e}\n")));
+            screen::warn(&format!("paceline: {e}"));
             ExitCode::from(if e.kind() == Kind::User { 2 } else { 1 })
         }
     }

@@ -10,10 +10,45 @@ use std::sync::Mutex;
 
 /// Writes a line (or several) to standard output. A reader that went away (`| head`) is no error: a training that it
 /// watched goes on, and a report is still written.
+///
+/// Whatever it is made of (names of runs, classes and files, words of other processes) cannot act on the terminal: this, with
+/// [`print_table`] and [`warn`], is the only way out of this program.
 pub fn print(text: &str) {
+    put(&text::visible_lines(text));
+}
+
+/// [`print`] for tables that `report` has set in bold; all else in them is treated alike.
+pub fn print_table(table: &str) {
+    put(&bold_kept(table));
+}
+
+/// Writes a line (or several) to standard error, as safe as [`print`].
+pub fn warn(text: &str) {
+    let end = if text.ends_with('\n') { "" } else { "\n" };
+    let text = format!("{}{end}", crate::tethered::prefixed(&text::visible_lines(text)));
+    let _ = std::io::stderr().write_all(text.as_bytes()); // at once: lines of many processes meet in one pipe
+}
+
+fn put(text: &str) {
     let mut out = std::io::stdout().lock();
     let end = if text.ends_with('\n') { "" } else { "\n" };
     let _ = write!(out, "{}{end}", crate::tethered::prefixed(text)).and_then(|()| out.flush());
+}
+
+/// What `report` writes around a cell that it marks; see its `grid.rs`.
+const MARKS: [&str; 2] = ["\x1b[1m", "\x1b[0m"];
+
+fn bold_kept(table: &str) -> String {
+    let mut out = String::with_capacity(table.len());
+    let mut rest = table;
+    while let Some(at) = rest.find('\x1b') {
+        out += &text::visible_lines(&rest[..at]);
+        rest = &rest[at..];
+        let mark = MARKS.into_iter().find(|mark| rest.starts_with(mark));
+        out += mark.unwrap_or("\\u001b");
+        rest = &rest[mark.map_or(1, str::len)..];
+    }
+    out + &text::visible_lines(rest)
 }
 
 /// [`print`] with the arguments of `format!`; `println!` would panic when the reader is gone.
@@ -24,6 +59,9 @@ pub(crate) use say;
 
 /// A table: a head, a rule, and rows; the first `left` columns begin at the left, the others end at the right.
 pub fn columns(rows: &[Vec<String>], left: usize) -> String {
+    // Before their widths are counted.
+    let rows: Vec<Vec<String>> =
+        rows.iter().map(|row| row.iter().map(|cell| text::visible(cell).into_owned()).collect()).collect();
     let count = rows.first().map_or(0, Vec::len);
     let widths: Vec<usize> = (0..count).map(|c| rows.iter().map(|r| r[c].chars().count()).max().unwrap_or(0)).collect();
     let mut out = String::new();
@@ -162,5 +200,18 @@ impl Watcher for Screen {
             line.progress(Progress::default());
         }
         self.view().bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_own_marks_pass() {
+        let table = "\x1b[1m91.2\x1b[0m  evil\x1b[2J\x1b]0;title\x07\n";
+        assert_eq!(bold_kept(table), "\x1b[1m91.2\x1b[0m  evil\\u001b[2J\\u001b]0;title\\u0007\n");
+        let rows = [vec!["name".to_string()], vec!["a\x1b[2Jb".into()]];
+        assert!(columns(&rows, 1).contains("a\\u001b[2Jb\n"), "{}", columns(&rows, 1));
     }
 }

@@ -11,7 +11,7 @@ use paceline_data::{Samples, Supply, Visits};
 use paceline_graph::Graph;
 use paceline_kernels::Device;
 use paceline_plan::PhaseKind;
-use paceline_record::TimeSplit;
+use paceline_record::{Monitor, TimeSplit};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Instant;
@@ -62,9 +62,11 @@ pub struct TrainOptions {
     pub eval_batch: usize,
     /// Learning rate by step.
     pub rate: Arc<dyn Fn(u64) -> f64 + Send + Sync>,
-    /// Epochs without a better validation loss before it ends; 0 is never.
+    /// What decides which epoch is the best.
+    pub monitor: Monitor,
+    /// Epochs in which the monitored value does not get better before it ends; 0 is never.
     pub patience: u64,
-    /// By how much a validation loss must be lower to count as better.
+    /// By how much the monitored value must be better for `patience` to begin again.
     pub min_delta: f64,
     /// End after so many steps; 0 is no limit.
     pub max_steps: u64,
@@ -130,14 +132,33 @@ pub struct Progress {
     /// The best epoch so far; none before the first evaluation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub best: Option<Best>,
-    /// Lowest validation loss so far, for early stopping.
+    /// What decided which epoch is the best. Checkpoints of older versions do not say; for them it was accuracy.
+    #[serde(default)]
+    pub monitor: Monitor,
+    /// The epoch that early stopping counts from: the last one that was better by `min_delta`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lowest_loss: Option<f64>,
-    /// Epochs since then.
-    pub since_lowest: u64,
+    pub reference: Option<Best>,
+    /// Epochs since then. (Older versions counted from the lowest loss.)
+    #[serde(rename = "since_lowest")]
+    pub since_better: u64,
 }
 
-/// The best epoch: highest validation accuracy, then lowest validation loss.
+impl Progress {
+    /// Ready to go on: what older versions did not keep is made from what they did.
+    fn completed(mut self, monitor: Monitor) -> Self {
+        match (self.best, self.reference) {
+            (None, _) => self.monitor = monitor,
+            (Some(best), None) => {
+                self.reference = Some(best);
+                self.since_better = self.epoch.saturating_sub(best.epoch);
+            }
+            _ => {}
+        }
+        self
+    }
+}
+
+/// An epoch and its validation results: the best one, or the one that early stopping counts from.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Best {
     /// Epoch, from 1.
@@ -151,9 +172,8 @@ pub struct Best {
 }
 
 impl Best {
-    fn beaten_by(&self, scores: &Scores) -> bool {
-        let (accuracy, loss) = (scores.accuracy(), scores.loss());
-        accuracy > self.accuracy || (accuracy == self.accuracy && loss < self.loss)
+    fn scores(&self) -> (f64, f64) {
+        (self.accuracy, self.loss)
     }
 }
 
@@ -228,7 +248,7 @@ pub trait Observer {
 pub enum Ended {
     /// All epochs (or `max_steps`) are done.
     Done,
-    /// The validation loss stopped improving.
+    /// The monitored value stopped getting better.
     Early,
     /// It was asked to.
     Stopped,
@@ -308,6 +328,7 @@ pub fn train<D: Device, C: Comm>(
     observer: &mut dyn Observer,
 ) -> Result<Outcome> {
     let Job { training, validation, options, .. } = *job;
+    progress = progress.completed(options.monitor);
     let steps_per_epoch = options.batch.steps_per_epoch(training.len()) as u64;
     let leader = rank.number() == 0;
     let mut last_checkpoint = Instant::now();
@@ -407,24 +428,25 @@ pub fn train<D: Device, C: Comm>(
         observer.evaluating();
         let scores = evaluate(rank, validation, progress.epoch, options)?;
         let train_scores = progress.scores;
-        let best = progress.best.is_none_or(|b| b.beaten_by(&scores));
-        let lower = progress.lowest_loss.is_none_or(|l| scores.loss() < l - options.min_delta);
+        let (monitor, now) = (progress.monitor, (scores.accuracy(), scores.loss()));
+        let best = progress.best.is_none_or(|b| monitor.better(now, b.scores()));
+        let improved = progress.reference.is_none_or(|b| monitor.improved(now, b.scores(), options.min_delta));
         let step = progress.step;
         progress = Progress {
             epoch: progress.epoch + 1,
             step_in_epoch: 0,
             scores: Scores::default(),
             seconds: 0.0,
-            since_lowest: progress.since_lowest + 1,
+            since_better: progress.since_better + 1,
             ..progress
         };
+        let this = Best { epoch: progress.epoch, step, accuracy: now.0, loss: now.1 };
         if best {
-            let (accuracy, loss) = (scores.accuracy(), scores.loss());
-            progress.best = Some(Best { epoch: progress.epoch, step, accuracy, loss });
+            progress.best = Some(this);
         }
-        if lower {
-            progress.lowest_loss = Some(scores.loss());
-            progress.since_lowest = 0;
+        if improved {
+            progress.reference = Some(this);
+            progress.since_better = 0;
         }
         observer.epoch(&EpochEvent {
             epoch: progress.epoch,
@@ -436,7 +458,7 @@ pub fn train<D: Device, C: Comm>(
             eval_seconds: begin.elapsed().as_secs_f64(),
             best,
         });
-        let early = options.patience > 0 && progress.since_lowest >= options.patience;
+        let early = options.patience > 0 && progress.since_better >= options.patience;
         let last = early || progress.epoch == options.epochs;
         if options.checkpoint != CheckpointEvery::Never
             && (best || last || due || options.checkpoint == CheckpointEvery::Epoch)

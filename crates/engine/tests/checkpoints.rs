@@ -13,6 +13,7 @@ use paceline_engine::{
 use paceline_graph::{Graph, presets};
 use paceline_kernels::{Cpu, CpuOptions, Device};
 use paceline_plan::{Batches, Plan, lower};
+use paceline_record::Monitor;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -55,6 +56,7 @@ fn go(dir: &Path, every: CheckpointEvery, max_steps: u64, keep: usize, rate: f64
         batch: GlobalBatch::new(4).unwrap(),
         eval_batch: 20,
         rate: Arc::new(move |_| rate),
+        monitor: Monitor::ValAccuracy,
         patience: 0,
         min_delta: 0.0,
         max_steps,

@@ -9,12 +9,24 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use paceline_base::{Error, Result};
+use paceline_base::{Error, Result, text};
 use serde::Serialize;
 
 use crate::line::{Line, mend_tail};
 use crate::lock::{self, LOCK, Patience, RunLock, Writer};
 use crate::{FORMAT, Header, ProgressWriter, StepWriter, Summary, atomic};
+
+/// A new run's name is shown by every tool that lists folders, most of which print it as it is.
+fn check_name(path: &Path) -> Result<()> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    if name.contains(text::is_unseen) {
+        return Err(Error::user(format!(
+            "the name {} has control characters in it, which would act on a terminal; choose another run.name or --run-dir",
+            text::visible(&name)
+        )));
+    }
+    Ok(())
+}
 
 /// A run directory that exists.
 #[derive(Clone, Debug)]
@@ -28,6 +40,7 @@ impl RunDir {
     /// Makes a new run directory and takes its lock. An existing one must be empty: a run never overwrites another.
     pub fn create(path: impl Into<PathBuf>) -> Result<Self> {
         let path = path.into();
+        check_name(&path)?;
         if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             create_folders(parent)?;
         }
@@ -44,6 +57,7 @@ impl RunDir {
     /// Makes `runs/prepare-3` and takes its lock: the first number of a stem that is free in a folder. Of several that ask at
     /// the same time each gets a folder of its own.
     pub fn create_next(folder: &Path, stem: &str) -> Result<Self> {
+        check_name(Path::new(stem))?;
         create_folders(folder)?;
         for number in 1u64.. {
             let path = folder.join(format!("{stem}-{number}"));

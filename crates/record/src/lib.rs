@@ -8,7 +8,7 @@
 //!   progress.jsonl a line a second, of a run that prepares data
 //!   summary.json   the run in one object; what comparisons read first
 //!   lock           who writes here, now or last
-//!   checkpoints/   written by the engine
+//!   checkpoints/   written by the engine; `best` is a link to the best one
 //! ```
 //!
 //! What holds for every file here:
@@ -39,12 +39,14 @@
 
 pub mod atomic;
 mod attempts;
+mod cpu;
 mod dir;
 mod every;
 mod fold;
 mod line;
 mod lock;
 pub mod machine;
+mod monitor;
 mod number;
 mod progress;
 mod read;
@@ -53,12 +55,14 @@ mod study;
 mod summary;
 mod writer;
 
+pub use cpu::{CpuUse, CpuWatch};
 pub use dir::RunDir;
 pub use every::{Every, Interval, choose_every};
 pub use fold::StepFold;
 pub use line::Header;
 pub use lock::{Holder, Patience, RunLock, Writer};
 pub use machine::Machine;
+pub use monitor::Monitor;
 pub use progress::{ProgressRecord, ProgressWriter};
 pub use read::{RunData, read_run, read_summary};
 pub use step::{EpochRecord, Part, StepRecord, TimeSplit};

@@ -5,7 +5,7 @@
 use paceline_base::stage::Stage;
 use serde::{Deserialize, Serialize};
 
-use crate::{EpochRecord, FORMAT, Machine, TimeSplit, number};
+use crate::{CpuUse, EpochRecord, FORMAT, Machine, Monitor, TimeSplit, number};
 
 /// How a run stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -163,8 +163,14 @@ pub struct Summary {
     pub status: Status,
     /// The last attempt.
     pub attempt: u32,
-    /// Epoch with the best validation result.
+    /// What decides which epoch is the best.
+    pub monitor: Monitor,
+    /// Epoch with the best validation result, by `monitor`.
     pub best_epoch: Option<u64>,
+    /// Steps done at the end of the best epoch.
+    pub best_step: Option<u64>,
+    /// The checkpoint of the best epoch, below the run directory: `checkpoints/step-500`. None if it is not on disk.
+    pub best_checkpoint: Option<String>,
     /// Validation accuracy of the best epoch.
     #[serde(with = "number::option")]
     pub best_val_accuracy: Option<f64>,
@@ -210,6 +216,9 @@ pub struct Summary {
     pub split: Vec<TimeSplit>,
     /// Where the time went over all ranks, as fractions of 1.
     pub split_fractions: TimeSplit,
+    /// What each process got of its machine's cores, in the last attempt; empty where nobody looked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cpu: Vec<CpuUse>,
     /// The stages that samples went through on their way in, or images on their way to shards.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stages: Vec<Stage>,
@@ -254,7 +263,10 @@ impl Default for Summary {
             epochs_planned: 0,
             status: Status::Running,
             attempt: 1,
+            monitor: Monitor::default(),
             best_epoch: None,
+            best_step: None,
+            best_checkpoint: None,
             best_val_accuracy: None,
             best_val_loss: None,
             final_val_accuracy: None,
@@ -272,6 +284,7 @@ impl Default for Summary {
             arena_bytes: 0,
             split: Vec::new(),
             split_fractions: TimeSplit::default(),
+            cpu: Vec::new(),
             stages: Vec::new(),
             input: None,
             prepared: None,
@@ -296,8 +309,7 @@ impl Summary {
     /// Fills in what follows from the epochs and the time splits: best, final and training figures, fractions, training
     /// seconds. The caller sets the rest.
     ///
-    /// The best epoch is the one with the highest validation accuracy, then the lowest validation loss; without
-    /// validation there is none.
+    /// The best epoch is the first that none is better than by `monitor`; without validation there is none.
     pub fn settle(&mut self) {
         let best = self
             .epochs
@@ -305,8 +317,9 @@ impl Summary {
             .filter(|epoch| {
                 epoch.val_accuracy.is_some_and(|a| !a.is_nan()) || epoch.val_loss.is_some_and(|l| !l.is_nan())
             })
-            .reduce(|best, epoch| if better(epoch, best) { epoch } else { best });
+            .reduce(|best, epoch| if better(self.monitor, epoch, best) { epoch } else { best });
         self.best_epoch = best.map(|epoch| epoch.epoch);
+        self.best_step = best.map(|epoch| epoch.step);
         self.best_val_accuracy = best.and_then(|epoch| epoch.val_accuracy);
         self.best_val_loss = self.epochs.iter().filter_map(|e| e.val_loss).filter(|l| !l.is_nan()).reduce(f64::min);
         if let (Some(partial), true) = (self.partial, self.epochs.is_empty()) {
@@ -323,13 +336,9 @@ impl Summary {
     }
 }
 
-fn better(a: &EpochRecord, b: &EpochRecord) -> bool {
-    let key = |epoch: &EpochRecord| {
-        let accuracy = epoch.val_accuracy.filter(|a| !a.is_nan()).unwrap_or(f64::NEG_INFINITY);
-        let loss = epoch.val_loss.filter(|l| !l.is_nan()).unwrap_or(f64::INFINITY);
-        (accuracy, -loss)
-    };
-    key(a).partial_cmp(&key(b)) == Some(std::cmp::Ordering::Greater)
+fn better(monitor: Monitor, a: &EpochRecord, b: &EpochRecord) -> bool {
+    let scores = |epoch: &EpochRecord| (epoch.val_accuracy.unwrap_or(f64::NAN), epoch.val_loss.unwrap_or(f64::NAN));
+    monitor.better(scores(a), scores(b))
 }
 
 #[cfg(test)]

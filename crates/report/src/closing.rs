@@ -40,7 +40,7 @@ pub fn closing_table(summary: &Summary, checkpoints: Option<&Path>, style: Style
     };
     if let Some(epoch) = summary.best_epoch {
         let done = summary.epochs.last().map_or(summary.epochs_planned, |last| last.epoch);
-        lines.push(("best epoch", format!("{epoch} of {done}")));
+        lines.push(("best epoch", format!("{epoch} of {done}, by {}", summary.monitor.words())));
     }
     let (accuracy, loss) = match summary.best() {
         Some(best) => (best.val_accuracy, best.val_loss),
@@ -64,6 +64,9 @@ pub fn closing_table(summary: &Summary, checkpoints: Option<&Path>, style: Style
     };
     lines.push(("training time", format!("{}{all}", text::duration(summary.seconds_train))));
     lines.push(("throughput", format!("{} examples/s", format::rate(summary.examples_per_s))));
+    if let Some(words) = cores_used(summary) {
+        lines.push(("cores used", words));
+    }
     if summary.exactness == Exactness::Statistical {
         lines.push((
             "exactness",
@@ -74,7 +77,9 @@ pub fn closing_table(summary: &Summary, checkpoints: Option<&Path>, style: Style
         lines.push(("peak memory", text::bytes(summary.peak_rss_bytes)));
     }
     if let Some(path) = checkpoints {
-        lines.push(("checkpoints", path.display().to_string()));
+        let best = summary.best_checkpoint.as_deref().and_then(|best| best.rsplit('/').next());
+        let best = best.map_or(String::new(), |best| format!(" (the best is {})", plain(best)));
+        lines.push(("checkpoints", format!("{}{best}", plain(&path.display().to_string()))));
     }
 
     let mut out = format!("{}: {head}\n\n", plain(&summary.name));
@@ -96,6 +101,13 @@ pub fn closing_table(summary: &Summary, checkpoints: Option<&Path>, style: Style
         out.push_str(&indent(&wrap(&format!("note: {}", plain(warning)), style.width.saturating_sub(2))));
     }
     out
+}
+
+/// What the run had of the cores, on average: `1.8 of 2`.
+pub(crate) fn cores_used(summary: &Summary) -> Option<String> {
+    let known = summary.cpu.iter().filter(|cpu| cpu.wall > 0.0);
+    let (used, all) = known.fold((0.0, 0), |(used, all), cpu| (used + cpu.cpu / cpu.wall, all + cpu.cores));
+    (all > 0).then(|| format!("{used:.1} of {all} on average"))
 }
 
 fn push_result(lines: &mut Vec<(&str, String)>, label: &'static str, accuracy: Option<f64>, loss: Option<f64>) {

@@ -1,11 +1,12 @@
-//! Runs side by side.
+//! Runs side by side, and like with like: a speed-up is stated only between runs that did the same work.
 
 use paceline_record::{RunData, Status, Summary, TimeSplit};
 
 use crate::digest;
+use crate::settings::{Settings, differences};
 
-/// Runs side by side, in the order in which they were given. The first of each model and data set is what the others of its
-/// kind are measured against.
+/// Runs side by side, in the order in which they were given. The first of those with the same work (network, samples, batch,
+/// optimiser, epochs) is what the others of its kind are measured against.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Comparison {
     /// One row per run.
@@ -25,6 +26,12 @@ pub struct Row {
     pub strategy: String,
     /// Number of replicas.
     pub replicas: usize,
+    /// Threads of each replica.
+    pub threads: usize,
+    /// Cores that they can use: replicas times threads, at most those of the machine where there is one.
+    pub cores: usize,
+    /// The settings in which this run differs from others, where they have no column of their own.
+    pub differs: String,
     /// Global batch.
     pub batch: u64,
     /// Epochs done.
@@ -37,8 +44,12 @@ pub struct Row {
     pub seconds: f64,
     /// Training samples per second.
     pub examples_per_s: f64,
-    /// Throughput as a multiple of that of the first run of the same model on the same data.
+    /// The row with which this one is compared: the first with the same work, which may be itself. None if it is the only one.
+    pub baseline: Option<usize>,
+    /// Throughput as a multiple of the baseline's.
     pub speed_up: Option<f64>,
+    /// The same for each core: 1 where twice the cores give twice the throughput.
+    pub efficiency: Option<f64>,
     /// Epoch with the best validation result.
     pub best_epoch: Option<u64>,
     /// Validation accuracy of that epoch.
@@ -53,36 +64,64 @@ pub struct Row {
 
 /// Compares runs. Incomplete runs take part with what they have.
 pub fn compare(runs: &[RunData]) -> Comparison {
-    compare_summaries(&runs.iter().map(digest).collect::<Vec<_>>())
+    let summaries: Vec<Summary> = runs.iter().map(digest).collect();
+    compare_summaries(&summaries, &runs.iter().map(|run| Settings::of(&run.config)).collect::<Vec<_>>())
 }
 
-pub(crate) fn compare_summaries(summaries: &[Summary]) -> Comparison {
-    let same_work = |a: &Summary, b: &Summary| a.model == b.model && a.data == b.data;
-    let first = |summary: &Summary| summaries.iter().find(|other| same_work(other, summary)).unwrap_or(summary).clone();
-    let rows = summaries.iter().map(|summary| row(summary, &first(summary))).collect();
-    Comparison { rows }
+/// `settings` has one entry for each summary, or none at all.
+pub(crate) fn compare_summaries(summaries: &[Summary], settings: &[Settings]) -> Comparison {
+    let unknown = Settings::default();
+    let of = |i: usize| settings.get(i).unwrap_or(&unknown);
+    let works: Vec<Vec<String>> = summaries.iter().enumerate().map(|(i, s)| of(i).work(s)).collect();
+    let differs = differences(settings);
+    let rows = summaries.iter().enumerate().map(|(i, summary)| {
+        let mut alike = (0..summaries.len()).filter(|&other| works[other] == works[i]);
+        let baseline = alike.next().filter(|_| alike.next().is_some());
+        let mut row = row(summary, differs.get(i).cloned().unwrap_or_default());
+        row.baseline = baseline;
+        if let Some(first) = baseline.map(|first| &summaries[first]) {
+            row.speed_up = Some(summary.examples_per_s / first.examples_per_s).filter(|ratio| ratio.is_finite());
+            row.efficiency = row.speed_up.map(|ratio| ratio * cores(first) as f64 / row.cores as f64);
+        }
+        row
+    });
+    Comparison { rows: rows.collect() }
 }
 
-fn row(summary: &Summary, first: &Summary) -> Row {
+/// More threads than a machine has cores share them. Over processes the other machines' cores are not known.
+fn cores(summary: &Summary) -> usize {
+    let threads = (summary.replicas * summary.threads).max(1);
+    match summary.machine.cores {
+        0 => threads,
+        _ if summary.strategy == "multi-worker-mirrored" => threads,
+        cores => threads.min(cores),
+    }
+}
+
+fn row(summary: &Summary, differs: String) -> Row {
     let strategy = match summary.strategy.as_str() {
         "" => format!("×{}", summary.replicas),
         name if summary.replicas <= 1 => name.to_string(),
         name => format!("{name} ×{}", summary.replicas),
     };
-    let speed_up = Some(summary.examples_per_s / first.examples_per_s).filter(|ratio| ratio.is_finite());
     Row {
         name: summary.name.clone(),
         model: summary.model.clone(),
         data: summary.data.clone(),
         strategy,
         replicas: summary.replicas,
+        threads: summary.threads,
+        cores: cores(summary),
+        differs,
         batch: summary.batch,
         epochs: summary.epochs.iter().map(|epoch| epoch.epoch).max().unwrap_or(0),
         epochs_planned: summary.epochs_planned,
         status: summary.status.clone(),
         seconds: summary.seconds_train,
         examples_per_s: summary.examples_per_s,
-        speed_up,
+        baseline: None,
+        speed_up: None,
+        efficiency: None,
         best_epoch: summary.best_epoch,
         val_accuracy: summary.best_val_accuracy,
         val_loss: summary.best_val_loss,
@@ -99,22 +138,54 @@ pub(crate) enum Wins {
 }
 
 impl Comparison {
-    /// The rows with the best value; none when there is nothing to choose between.
+    /// The rows with the best result, if all were measured on the same data; none when there is nothing to choose between.
     pub(crate) fn best(&self, wins: Wins, value: impl Fn(&Row) -> Option<f64>) -> Vec<bool> {
-        let values: Vec<Option<f64>> = self.rows.iter().map(|row| value(row).filter(|v| v.is_finite())).collect();
-        let known = values.iter().flatten().copied();
-        let best = match wins {
-            Wins::Largest => known.clone().reduce(f64::max),
-            Wins::Smallest => known.clone().reduce(f64::min),
-        };
-        let choice = known.clone().count() > 1 && best.is_some_and(|best| known.clone().any(|v| v != best));
-        values.iter().map(|v| choice && *v == best).collect()
+        best_of(&self.rows, &vec![self.one_data(); self.rows.len()], wins, value)
     }
 
-    /// What [`Comparison::best`] may compare: times only between runs of the same work.
-    pub(crate) fn same_epochs(&self) -> bool {
-        self.rows.windows(2).all(|pair| pair[0].epochs == pair[1].epochs && pair[0].data == pair[1].data)
+    /// Whether all results were measured on the same data.
+    pub(crate) fn one_data(&self) -> bool {
+        self.rows.iter().all(|row| row.data == self.rows[0].data)
     }
+
+    /// The fastest rows, each among those with the same work.
+    pub(crate) fn fastest(&self, wins: Wins, value: impl Fn(&Row) -> Option<f64>) -> Vec<bool> {
+        let mut out = vec![false; self.rows.len()];
+        for first in self.rows.iter().filter_map(|row| row.baseline) {
+            let alike: Vec<bool> = self.rows.iter().map(|row| row.baseline == Some(first)).collect();
+            for (mark, best) in out.iter_mut().zip(best_of(&self.rows, &alike, wins, &value)) {
+                *mark |= best;
+            }
+        }
+        out
+    }
+
+    /// Whether all runs did the same work.
+    pub(crate) fn one_work(&self) -> bool {
+        self.rows.iter().all(|row| row.baseline == Some(0))
+    }
+
+    /// The name of the run that a row is compared with; empty for that run itself.
+    pub(crate) fn against(&self, row: usize) -> String {
+        match self.rows[row].baseline {
+            None => crate::format::NONE.into(),
+            Some(first) if first == row => String::new(),
+            Some(first) => self.rows[first].name.clone(),
+        }
+    }
+}
+
+/// The best of the rows that are `among` the chosen ones.
+fn best_of(rows: &[Row], among: &[bool], wins: Wins, value: impl Fn(&Row) -> Option<f64>) -> Vec<bool> {
+    let values: Vec<Option<f64>> =
+        rows.iter().zip(among).map(|(row, &in_it)| value(row).filter(|v| in_it && v.is_finite())).collect();
+    let known = values.iter().flatten().copied();
+    let best = match wins {
+        Wins::Largest => known.clone().reduce(f64::max),
+        Wins::Smallest => known.clone().reduce(f64::min),
+    };
+    let choice = best.is_some_and(|best| known.clone().any(|v| v != best));
+    values.iter().map(|v| choice && *v == best).collect()
 }
 
 #[cfg(test)]
@@ -125,23 +196,60 @@ mod tests {
         Summary { model: model.into(), examples_per_s, best_val_accuracy: Some(accuracy), ..Summary::default() }
     }
 
+    fn speed_ups(summaries: &[Summary], settings: &[Settings]) -> Vec<Option<f64>> {
+        compare_summaries(summaries, settings).rows.iter().map(|row| row.speed_up).collect()
+    }
+
     #[test]
     fn speed_up_is_only_between_equal_work() {
-        let runs = [
-            summary("mlp", 100.0, 0.8),
-            summary("mlp", 250.0, 0.9),
-            summary("cnn", 10.0, 0.9),
-            summary("mlp", f64::NAN, 0.1),
-        ];
-        let rows = compare_summaries(&runs).rows;
-        assert_eq!(rows.iter().map(|row| row.speed_up).collect::<Vec<_>>(), [Some(1.0), Some(2.5), Some(1.0), None]);
+        let mlp = |examples_per_s| summary("mlp", examples_per_s, 0.8);
+        let runs = [mlp(100.0), mlp(250.0), summary("cnn", 10.0, 0.9), mlp(f64::NAN)];
+        assert_eq!(speed_ups(&runs, &[]), [Some(1.0), Some(2.5), None, None]);
+        for other in [
+            Summary { batch: 512, ..mlp(900.0) },
+            Summary { data: "other".into(), ..mlp(900.0) },
+            Summary { epochs_planned: 1, ..mlp(900.0) },
+            Summary { parameters: 7, ..mlp(900.0) },
+        ] {
+            assert_eq!(speed_ups(&[mlp(100.0), other], &[]), [None, None]);
+        }
+        let with = |text: &str| Settings::of(&text.parse().unwrap());
+        let (sgd, adam) = (with("[config.optimizer]\nname='sgd'"), with("[config.optimizer]\nname='adam'"));
+        let rows = compare_summaries(&[mlp(100.0), mlp(300.0), mlp(200.0)], &[sgd.clone(), adam, sgd]).rows;
+        assert_eq!(rows.iter().map(|row| row.speed_up).collect::<Vec<_>>(), [Some(1.0), None, Some(2.0)]);
+        assert_eq!(rows[1].differs, "optimizer adam");
+    }
+
+    #[test]
+    fn efficiency_is_per_core_and_not_per_replica() {
+        let run =
+            |replicas, threads, examples_per_s| Summary { replicas, threads, ..summary("mlp", examples_per_s, 0.8) };
+        let efficiency = |runs: &[Summary]| compare_summaries(runs, &[]).rows[1].efficiency;
+        // One replica with two threads and two replicas with one have the same cores.
+        assert_eq!(efficiency(&[run(1, 2, 100.0), run(2, 1, 46.0)]), Some(0.46));
+        assert_eq!(efficiency(&[run(1, 1, 100.0), run(2, 2, 200.0)]), Some(0.5));
+        // Four threads on two cores have two cores.
+        let two = |mut run: Summary| {
+            run.machine.cores = 2;
+            run
+        };
+        assert_eq!(efficiency(&[two(run(1, 1, 100.0)), two(run(4, 1, 150.0))]), Some(0.75));
     }
 
     #[test]
     fn the_best_is_marked_only_if_there_is_a_choice() {
-        let many = compare_summaries(&[summary("a", 1.0, 0.8), summary("a", 1.0, 0.9), summary("a", 1.0, f64::NAN)]);
+        let many =
+            compare_summaries(&[summary("a", 1.0, 0.8), summary("a", 1.0, 0.9), summary("a", 1.0, f64::NAN)], &[]);
         assert_eq!(many.best(Wins::Largest, |row| row.val_accuracy), [false, true, false]);
-        assert_eq!(many.best(Wins::Smallest, |row| Some(row.examples_per_s)), [false; 3]);
-        assert_eq!(compare_summaries(&[summary("a", 1.0, 0.8)]).best(Wins::Largest, |row| row.val_accuracy), [false]);
+        assert_eq!(many.fastest(Wins::Smallest, |row| Some(row.examples_per_s)), [false; 3]);
+        assert_eq!(
+            compare_summaries(&[summary("a", 1.0, 0.8)], &[]).best(Wins::Largest, |row| row.val_accuracy),
+            [false]
+        );
+        let two = [summary("a", 1.0, 0.8), summary("b", 9.0, 0.9), summary("a", 2.0, 0.9)];
+        assert_eq!(
+            compare_summaries(&two, &[]).fastest(Wins::Largest, |row| Some(row.examples_per_s)),
+            [false, false, true]
+        );
     }
 }

@@ -119,9 +119,9 @@ pub(crate) fn shorten(text: &str, width: usize) -> String {
     text.chars().take(head).chain(std::iter::once('…')).chain(text.chars().skip(length - tail)).take(width).collect()
 }
 
-/// Without control characters: a name must not move the cursor of who reads it.
+/// A name as it may be shown: it must not move the cursor of who reads it.
 pub(crate) fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+    paceline_base::text::visible(text).into_owned()
 }
 
 #[cfg(test)]
@@ -142,7 +142,7 @@ mod tests {
         let time = Column::right("time s", ["1.5".into(), "120".into()]).marking(&[true, false]);
         assert_eq!(
             render(&[name.clone(), time.clone()], 14, false),
-            "name   time s\n─────── ──────\na-v…ame    1.5\nb?[2J      120\n".replace("name   time", "name    time")
+            "name    time s\n─────── ──────\na-v…ame    1.5\nb\\u…[2J    120\n"
         );
         assert!(render(&[name, time], 40, true).contains("\x1b[1m1.5\x1b[0m"));
     }

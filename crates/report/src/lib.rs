@@ -27,6 +27,7 @@ mod format;
 mod grid;
 mod html;
 mod preparation;
+mod settings;
 mod stages;
 pub mod study;
 mod terminal;

@@ -1,9 +1,10 @@
 //! What a preparation prints at its end, and how several are compared.
 
-use crate::closing::{indent, wrap};
+use crate::closing::{cores_used, indent, wrap};
 use crate::grid::{Column, plain, render};
 use crate::stages::{preparation_verdict, stage_table};
 use crate::terminal::Style;
+use crate::verdict::time;
 use paceline_base::text;
 use paceline_record::{RunData, Status, Summary, Work};
 
@@ -19,7 +20,7 @@ pub fn preparation_words(summary: &Summary) -> Option<String> {
         return None;
     }
     let raw = summary.stages.iter().all(|s| s.name != "encode" || s.busy == 0.0);
-    preparation_verdict(&summary.stages, summary.seconds_train, summary.machine.cores, raw)
+    preparation_verdict(&summary.stages, summary.seconds_train, summary.machine.cores, raw, summary.cpu.first())
 }
 
 /// The last words of a preparation.
@@ -46,6 +47,9 @@ pub fn preparation_table(summary: &Summary, style: Style) -> String {
         "throughput",
         format!("{} images/s, {:.1} MB/s read", text::si(rate(made.images)), rate(made.bytes_read) / 1e6),
     ));
+    if let Some(words) = cores_used(summary) {
+        lines.push(("cores used", words));
+    }
     if summary.peak_rss_bytes > 0 {
         lines.push(("peak memory", text::bytes(summary.peak_rss_bytes)));
     }
@@ -56,9 +60,9 @@ pub fn preparation_table(summary: &Summary, style: Style) -> String {
         out.push('\n');
         out.push_str(&indent(&stage_table(&summary.stages, summary.seconds_train, style)));
     }
-    let words: Vec<String> = summary.reasons.iter().cloned().chain(preparation_words(summary)).collect();
-    let words: Vec<String> =
-        words.into_iter().chain(summary.warnings.iter().map(|w| format!("note: {}", plain(w)))).collect();
+    let shortage = time::shortage(&[], &summary.cpu).into_iter().map(|verdict| verdict.to_string());
+    let words = summary.reasons.iter().map(|r| plain(r)).chain(preparation_words(summary)).chain(shortage);
+    let words: Vec<String> = words.chain(summary.warnings.iter().map(|w| format!("note: {}", plain(w)))).collect();
     if !words.is_empty() {
         out.push('\n');
     }

@@ -2,8 +2,10 @@
 
 use crate::grid::{Column, render};
 use crate::terminal::Style;
+use crate::verdict::time;
 use paceline_base::stage::Stage;
 use paceline_base::text;
+use paceline_record::CpuUse;
 
 /// Stages that go through one pool of threads, image by image.
 const POOL: [&str; 3] = ["decode", "resize", "encode"];
@@ -26,13 +28,21 @@ pub fn slowest(stages: &[Stage], seconds: f64) -> Option<(&Stage, f64)> {
         .max_by(|(a, x), (b, y)| x.total_cmp(y).then(a.busy.total_cmp(&b.busy)))
 }
 
-/// What the stages of a preparation come to: one sentence with the slowest stage, its share and what would help.
-pub fn preparation_verdict(stages: &[Stage], seconds: f64, cores: usize, raw: bool) -> Option<String> {
+/// What the stages of a preparation come to: one sentence with the slowest stage, its share and what would help. `cpu` is what
+/// the process had of the cores, if that is known: a thread that another program pushed aside is busy only by the clock.
+pub fn preparation_verdict(
+    stages: &[Stage],
+    seconds: f64,
+    cores: usize,
+    raw: bool,
+    cpu: Option<&CpuUse>,
+) -> Option<String> {
     let (stage, used) = slowest(stages, seconds)?;
     let threads = stage.threads;
     let share = format!("{:.0} %", used.min(1.0) * 100.0);
     let pool: f64 = stages.iter().filter(|s| POOL.contains(&s.name.as_str())).map(|s| s.busy).sum();
     let of_pool = format!("{:.0} % of the work on an image", 100.0 * stage.busy / pool.max(f64::MIN_POSITIVE));
+    let had = cpu.filter(|cpu| cpu.wall > 0.0).map(|cpu| cpu.cpu / cpu.wall);
     let words = match stage.name.as_str() {
         "read" => format!(
             "reading is the slowest stage: its {threads} thread(s) were busy {share} of the time; the storage is slow: more --readers would ask it for more at once"
@@ -46,6 +56,12 @@ pub fn preparation_verdict(stages: &[Stage], seconds: f64, cores: usize, raw: bo
         name => {
             let more = if threads < cores {
                 format!("--threads {cores} would use all cores of this machine")
+            } else if let Some(had) = had.filter(|had| *had < FULL * cores as f64) {
+                let why = match time::taken(cpu.map_or(&[], std::slice::from_ref)) {
+                    Some(share) if share * wanted(cpu) >= (1.0 - FULL) * cores as f64 => "other programs had the rest",
+                    _ => "the rest is waiting within the stages, as for a disk, or what others had",
+                };
+                format!("it had {had:.1} of {cores} cores: {why}")
             } else {
                 format!(
                     "all {cores} core(s) were at work: only more cores, or more machines with --engine spark, go faster"
@@ -62,6 +78,11 @@ pub fn preparation_verdict(stages: &[Stage], seconds: f64, cores: usize, raw: bo
         }
     };
     Some(words)
+}
+
+/// Cores that would have been used, had nobody else wanted them.
+fn wanted(cpu: Option<&CpuUse>) -> f64 {
+    cpu.map_or(0.0, |cpu| cpu.wanted() / cpu.wall)
 }
 
 /// The stages as a table: per item, busy, waiting.
@@ -105,27 +126,42 @@ mod tests {
         let (slow, used) = slowest(&stages, 10.0).unwrap();
         assert_eq!(slow.name, "decode");
         assert!((used - 0.95).abs() < 1e-9);
-        let words = preparation_verdict(&stages, 10.0, 2, false).unwrap();
+        let words = preparation_verdict(&stages, 10.0, 2, false, None).unwrap();
         assert!(
             words.contains("decode is the slowest") && words.contains("63 %") && words.contains("more machines"),
             "{words}"
         );
-        let words = preparation_verdict(&stages, 10.0, 8, false).unwrap();
+        let words = preparation_verdict(&stages, 10.0, 8, false, None).unwrap();
         assert!(words.contains("--threads 8"), "{words}");
+    }
+
+    #[test]
+    fn cores_that_others_had_were_not_at_work() {
+        let stages = [stage("read", 2, 3.0), stage("decode", 2, 14.0), stage("encode", 2, 5.0)];
+        let words = |cpu: f64, delayed: f64, others: f64| {
+            let cpu =
+                CpuUse { wall: 10.0, cpu, delayed: Some(delayed), others: Some(others), cores: 2, ..CpuUse::default() };
+            preparation_verdict(&stages, 10.0, 2, false, Some(&cpu)).unwrap()
+        };
+        assert!(words(19.5, 0.5, 0.5).contains("all 2 core(s) were at work"));
+        let robbed = words(8.1, 11.0, 11.5);
+        assert!(robbed.contains("it had 0.8 of 2 cores: other programs had the rest"), "{robbed}");
+        assert!(!robbed.contains("at work"), "{robbed}");
+        assert!(words(8.1, 0.1, 0.1).contains("waiting within the stages"));
     }
 
     #[test]
     fn slow_storage_is_named() {
         let stages = [stage("read", 2, 19.0), stage("decode", 2, 4.0), stage("write", 1, 1.0)];
-        assert!(preparation_verdict(&stages, 10.0, 2, false).unwrap().contains("--readers"));
+        assert!(preparation_verdict(&stages, 10.0, 2, false, None).unwrap().contains("--readers"));
         let stages = [stage("read", 2, 1.0), stage("decode", 2, 4.0), stage("write", 1, 9.5)];
-        assert!(preparation_verdict(&stages, 10.0, 2, false).unwrap().contains("destination is slow"));
+        assert!(preparation_verdict(&stages, 10.0, 2, false, None).unwrap().contains("destination is slow"));
     }
 
     #[test]
     fn an_idle_pipeline_is_not_blamed() {
         let stages = [stage("read", 2, 0.1), stage("decode", 2, 1.0)];
-        assert!(preparation_verdict(&stages, 10.0, 2, false).unwrap().contains("no stage was full"));
-        assert_eq!(preparation_verdict(&[], 10.0, 2, false), None);
+        assert!(preparation_verdict(&stages, 10.0, 2, false, None).unwrap().contains("no stage was full"));
+        assert_eq!(preparation_verdict(&[], 10.0, 2, false, None), None);
     }
 }

@@ -23,14 +23,15 @@ impl Default for Style {
     }
 }
 
-/// The comparison as two aligned tables: results, and where the time went.
+/// The comparison as aligned tables: results, speed, and where the time went.
 pub fn comparison_table(comparison: &Comparison, style: Style) -> String {
     let rows = &comparison.rows;
     if rows.is_empty() {
         return "no runs to compare\n".into();
     }
     let mut shared = Vec::new();
-    let mut columns = vec![Column::left("run", rows.iter().map(|row| row.name.clone())).shrinking(8)];
+    let names = || Column::left("run", rows.iter().map(|row| row.name.clone())).shrinking(8);
+    let (mut results, mut speed) = (vec![names()], vec![names()]);
     for (title, text) in [
         ("model", (|row: &Row| row.model.clone()) as fn(&Row) -> String),
         ("data", |row| row.data.clone()),
@@ -43,47 +44,72 @@ pub fn comparison_table(comparison: &Comparison, style: Style) -> String {
                 shared.push(format!("{title} {}", plain(&cells[0])));
             }
         } else {
-            columns.push(Column::left(title, cells).shrinking(if title == "status" { 7 } else { 8 }));
+            let column = Column::left(title, cells).shrinking(if title == "status" { 7 } else { 8 });
+            if title == "strategy" { &mut speed } else { &mut results }.push(column);
         }
     }
-    columns.extend(figures(comparison));
+    results.extend(figures(comparison));
+    speed.extend(speeds(comparison));
     let mut out = String::new();
     if !shared.is_empty() {
         out.push_str(&format!("{} {}\n\n", if rows.len() > 1 { "all runs:" } else { "run:" }, shared.join(", ")));
     }
-    out.push_str(&render(&columns, style.width, style.bold));
+    out.push_str(&render(&results, style.width, style.bold));
+    out.push_str("\nspeed");
+    if rows.iter().any(|row| row.speed_up.is_some()) {
+        out.push_str(", against the first run with the same work, in all and for each core");
+    }
+    out.push_str("\n\n");
+    out.push_str(&render(&speed, style.width, style.bold));
     out.push_str("\nwhere the time went, percent\n\n");
     out.push_str(&render(&times(comparison), style.width, style.bold));
     out
 }
 
+/// What was trained, and how well.
 fn figures(comparison: &Comparison) -> Vec<Column> {
     let rows = &comparison.rows;
     let texts = |text: fn(&Row) -> String| rows.iter().map(text).collect::<Vec<_>>();
     let best = |wins, value: fn(&Row) -> Option<f64>| comparison.best(wins, value);
-    let fastest = if comparison.same_epochs() { best(Wins::Smallest, |row| Some(row.seconds)) } else { vec![] };
     let mut columns = vec![
         Column::right("batch", texts(|row| row.batch.to_string())),
         Column::right("epochs", texts(epochs)),
-        Column::right("time s", texts(|row| format::seconds(row.seconds))).marking(&fastest),
-        Column::right("ex/s", texts(|row| format::rate(row.examples_per_s)))
-            .marking(&best(Wins::Largest, |row| Some(row.examples_per_s))),
-    ];
-    if rows.len() > 1 {
-        columns.push(Column::right("speed-up", texts(speed_up)).marking(&best(Wins::Largest, |row| row.speed_up)));
-    }
-    columns.extend([
         Column::right("best", texts(|row| row.best_epoch.map_or(format::NONE.into(), |epoch| epoch.to_string()))),
         Column::right("val %", texts(|row| format::accuracy(row.val_accuracy)))
             .marking(&best(Wins::Largest, |row| row.val_accuracy)),
         Column::right("val loss", texts(|row| format::maybe_loss(row.val_loss)))
             .marking(&best(Wins::Smallest, |row| row.val_loss)),
-    ]);
+    ];
     if rows.iter().any(|row| row.test_accuracy.is_some()) {
         columns.push(
             Column::right("test %", texts(|row| format::accuracy(row.test_accuracy)))
                 .marking(&best(Wins::Largest, |row| row.test_accuracy)),
         );
+    }
+    if rows.iter().any(|row| !row.differs.is_empty()) {
+        columns.push(Column::left("differs in", texts(|row| row.differs.clone())).shrinking(16));
+    }
+    columns
+}
+
+/// How fast, on what, and compared with which run.
+fn speeds(comparison: &Comparison) -> Vec<Column> {
+    let rows = &comparison.rows;
+    let texts = |text: fn(&Row) -> String| rows.iter().map(text).collect::<Vec<_>>();
+    let fastest = |wins, value: fn(&Row) -> Option<f64>| comparison.fastest(wins, value);
+    let mut columns = vec![
+        Column::right("cores", texts(|row| row.cores.to_string())),
+        Column::right("time s", texts(|row| format::seconds(row.seconds)))
+            .marking(&fastest(Wins::Smallest, |row| Some(row.seconds))),
+        Column::right("ex/s", texts(|row| format::rate(row.examples_per_s)))
+            .marking(&fastest(Wins::Largest, |row| Some(row.examples_per_s))),
+    ];
+    if rows.iter().any(|row| row.speed_up.is_some()) {
+        columns.extend([
+            Column::right("speed-up", texts(speed_up)).marking(&fastest(Wins::Largest, |row| row.speed_up)),
+            Column::right("per core", texts(efficiency)),
+            Column::left("against", (0..rows.len()).map(|row| comparison.against(row))).shrinking(8),
+        ]);
     }
     columns
 }
@@ -109,4 +135,9 @@ pub(crate) fn epochs(row: &Row) -> String {
 /// `2.5×`.
 pub(crate) fn speed_up(row: &Row) -> String {
     row.speed_up.map_or(format::NONE.into(), |ratio| format!("{ratio:.2}×"))
+}
+
+/// `46 %`.
+pub(crate) fn efficiency(row: &Row) -> String {
+    row.efficiency.map_or(format::NONE.into(), |share| format!("{} %", format::share(share)))
 }

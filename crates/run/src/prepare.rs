@@ -3,7 +3,7 @@
 use paceline_base::{Error, Result, text};
 use paceline_prepare::job::{self, Begun, Job, Live, Prepared, Threads};
 use paceline_prepare::spark::{self, Cluster, Event, Request};
-use paceline_record::{ProgressRecord, ProgressWriter, RunDir, Status, Summary, Work, machine};
+use paceline_record::{CpuWatch, ProgressRecord, ProgressWriter, RunDir, Status, Summary, Work, machine};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -140,7 +140,12 @@ pub fn prepare(options: &PrepareOptions, watcher: &dyn PrepareWatcher, stop: &At
     };
     dir.write_summary(&summary)?;
     announce(&job, options, watcher);
+    let cores = CpuWatch::start();
     let result = work(job, options, threads, &dir, watcher, stop);
+    if options.engine == DataEngine::Local {
+        summary.cpu = vec![cores.so_far()]; // under Spark others do the work
+    }
+    drop(cores);
     watcher.ended();
     summary.seconds_total = begin.elapsed().as_secs_f64();
     summary.peak_rss_bytes = machine::peak_rss_bytes();

@@ -188,6 +188,7 @@ pub fn resolve_among(
         batch: layout.batch,
         eval_batch: evaluated,
         rate: rates(&config, steps_per_epoch),
+        monitor: config.train.monitor,
         patience: config.train.early_stopping,
         min_delta: config.train.min_delta,
         max_steps: config.train.max_steps,

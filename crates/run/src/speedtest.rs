@@ -12,7 +12,7 @@ use paceline_base::{Error, Result};
 use paceline_prepare::spark::{self, Cluster, Event, Request};
 use paceline_prepare::speedtest::{Design, Designed, Source, Wanted, can_drop, measure_cells, recognise};
 use paceline_record::{
-    Cell, Machine, Measurement, MeasurementWriter, PageCache, RunDir, Status, Summary, Work, atomic, machine,
+    Cell, CpuWatch, Machine, Measurement, MeasurementWriter, PageCache, RunDir, Status, Summary, Work, atomic, machine,
 };
 use paceline_report::study::csv;
 use serde::Serialize;
@@ -222,6 +222,7 @@ pub fn speedtest(
     });
     let late = || order.time_limit.is_some_and(|limit| begin.elapsed().as_secs_f64() > limit);
     let enough = || stop.load(Ordering::Relaxed) || late();
+    let cores = CpuWatch::start();
     let result = engine.measure(&designed.cells, &enough, &mut |measurement| {
         taken.push(measurement)?;
         if let Some(last) = taken.all.last() {
@@ -230,6 +231,10 @@ pub fn speedtest(
         Ok(())
     });
     watcher.ended();
+    if engine.name() == Local.name() {
+        summary.cpu = vec![cores.so_far()]; // elsewhere others do the work
+    }
+    drop(cores);
     summary.seconds_total = begin.elapsed().as_secs_f64();
     settle(&mut summary, &designed, &taken.all, order.time_limit);
     if let Err(error) = &result {

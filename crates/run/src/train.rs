@@ -18,7 +18,8 @@ use paceline_engine::{CheckpointEvery, Ended, Job, Outcome, Progress, Rank, Scor
 use paceline_kernels::{Cpu, CpuOptions, Device, Tuning};
 use paceline_plan::{Batches, Compression, Plan, lower};
 use paceline_record::{
-    EpochRecord, Exactness, PartialEpoch, Patience, RunDir, StepWriter, Summary, TimeSplit, machine, read_run,
+    CpuUse, CpuWatch, EpochRecord, Exactness, Monitor, PartialEpoch, Patience, RunDir, StepWriter, Summary, TimeSplit,
+    machine, read_run,
 };
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -167,7 +168,7 @@ fn together(
     let (dir, start) = match place {
         Place::Resume(path) => {
             let dir = held.ok_or_else(|| Error::internal(format!("{} is not locked", path.display())))?;
-            let start = find_checkpoint(&dir, &identity, &mut notes)?;
+            let start = find_checkpoint(&dir, &identity, resolved.options.monitor, &mut notes)?;
             notes.extend(before.as_ref().zip(start.as_ref()).and_then(|(b, c)| rate_note(b, &resolved, c)));
             if start.is_some() && matches!(resolved.config.strategy.compression(), Compression::TopK { .. }) {
                 let held = "what strategy.compress = \"top-k\" held back of gradients is not in checkpoints";
@@ -204,7 +205,8 @@ fn together(
     crew.tell(&Begun { dir: path, attempt: writer.attempt(), from, finished: false })?;
     let summary = first_summary(&resolved, &dir, &writer, resumed, progress)?;
     let start = start.as_ref();
-    let run = OneRun { resolved: &resolved, dir: &dir, identity, start, progress, local, watcher, stop, begin };
+    let cores = CpuWatch::start();
+    let run = OneRun { resolved: &resolved, dir: &dir, identity, start, progress, local, watcher, stop, begin, cores };
     run.go(crew, summary, writer, notes).map(Some)
 }
 
@@ -226,7 +228,9 @@ fn follow(
     let progress = start.as_ref().map_or(Progress::default(), |c| c.manifest.progress);
     let writer = dir.follow_steps(local.start / local.len(), begun.attempt, progress.step)?;
     let (start, stop) = (start.as_ref(), AtomicBool::new(false));
-    let run = OneRun { resolved, dir: &dir, identity, start, progress, local, watcher: &Silent, stop: &stop, begin };
+    let cores = CpuWatch::start();
+    let watcher = &Silent;
+    let run = OneRun { resolved, dir: &dir, identity, start, progress, local, watcher, stop: &stop, begin, cores };
     let feeds = run.feeds()?;
     let nobody = |_: &EpochRecord| {};
     let shared = run.shared(&writer, crew, &nobody);
@@ -235,7 +239,7 @@ fn follow(
     let ends = run.all_ranks(comms, &shared, None, &feeds);
     let outcome = first_cause(&ends);
     if outcome.is_ok() {
-        crew.exchange(&ends.iter().map(|e| e.times).collect::<Vec<_>>())?;
+        crew.exchange(&run.times(&ends))?;
         if run.tests_apart() {
             run.test_together(crew, None)?;
         }
@@ -261,13 +265,19 @@ fn finished_before(
 }
 
 /// The newest whole checkpoint that belongs to this run; none if the run was killed before its first.
-fn find_checkpoint(dir: &RunDir, identity: &Identity, notes: &mut Vec<String>) -> Result<Option<Checkpoint>> {
+fn find_checkpoint(
+    dir: &RunDir,
+    identity: &Identity,
+    monitor: Monitor,
+    notes: &mut Vec<String>,
+) -> Result<Option<Checkpoint>> {
     let Some((found, damaged)) = checkpoint::latest(&dir.checkpoints())? else {
         notes.push("there is no checkpoint yet: training begins at the first step".into());
         return Ok(None);
     };
     notes.extend(damaged);
     let theirs = &found.manifest.identity;
+    let before = &found.manifest.progress;
     let differs = if theirs.model != identity.model {
         let shape =
             |m: &[(String, Vec<usize>)]| m.iter().map(|(n, s)| format!("{n} {s:?}")).collect::<Vec<_>>().join(", ");
@@ -281,6 +291,10 @@ fn find_checkpoint(dir: &RunDir, identity: &Identity, notes: &mut Vec<String>) -
         format!("the optimizer: the checkpoint has {:?}, this run {:?}", theirs.rule, identity.rule)
     } else if theirs.batch != identity.batch {
         format!("train.batch: the checkpoint has {}, this run {}", theirs.batch, identity.batch)
+    } else if before.best.is_some() && before.monitor != monitor {
+        // The best checkpoint by the other value is no longer there.
+        let (theirs, ours) = (before.monitor.words(), monitor.words());
+        format!("train.monitor: the best checkpoint so far is that by {theirs}, not by {ours}")
     } else {
         checkpoint::set_aside_newer(&dir.checkpoints(), found.manifest.progress.step)?;
         notes.push(format!("going on from {}", found.path.display()));
@@ -373,6 +387,7 @@ fn first_summary(
         batch: r.layout.batch.samples() as u64,
         epochs_planned: r.config.train.epochs,
         attempt: writer.attempt(),
+        monitor: r.options.monitor,
         seconds_total: seconds,
         parameters: r.graph.parameter_count() as u64,
         classes: Some(r.graph.classes as u64),
@@ -424,6 +439,8 @@ struct OneRun<'a> {
     watcher: &'a dyn Watcher,
     stop: &'a AtomicBool,
     begin: Instant,
+    /// Looks at what this process gets of the machine, from here on.
+    cores: CpuWatch,
 }
 
 /// What a rank's thread gives back.
@@ -495,6 +512,7 @@ impl OneRun<'_> {
                 *last = Instant::now();
                 let mut s = lock();
                 s.seconds_total = before + self.begin.elapsed().as_secs_f64();
+                s.cpu = vec![self.cores.so_far()];
                 s.settle();
                 let _ = self.dir.write_summary(&s); // the final write reports errors
             }
@@ -514,10 +532,12 @@ impl OneRun<'_> {
         s.warnings.extend(crew.told().iter().cloned()); // which launch has shown
         s.stages = feeds.stages();
         drop(feeds); // what still decodes ahead is not needed
-        s.split = ends.iter().map(|e| e.times).collect();
+        let mut times = vec![self.times(&ends)];
         if ends.iter().all(|e| e.outcome.is_ok()) {
-            s.split = crew.exchange(&s.split)?.concat(); // in the order of ranks
+            times = crew.exchange(&times[0])?; // in the order of ranks
         }
+        s.split = times.iter().flat_map(|(split, _)| split).copied().collect();
+        s.cpu = times.iter().map(|(_, cpu)| *cpu).collect();
         let written = saver.map(Saver::finish).transpose();
         let recorded = writer.finish();
         let mut outcome = first_cause(&ends);
@@ -533,6 +553,7 @@ impl OneRun<'_> {
         {
             s.reasons.push(format!("{} checkpoints were overtaken by newer ones before they were written", w.replaced));
         }
+        s.warnings.extend(written.iter().flatten().filter_map(|w| w.unmarked.clone()));
         let best = outcome.as_ref().ok().and_then(|o| o.progress.best).map(|b| b.step);
         // All processes take part, also if this one could not write what is to be tested.
         let apart = match ends.iter().all(|e| e.outcome.is_ok()) && self.tests_apart() {
@@ -555,14 +576,18 @@ impl OneRun<'_> {
         };
         if let Ok(Outcome { ended: Ended::Early, progress }) = &outcome {
             s.reasons.push(format!(
-                "stopped after epoch {}: no better validation loss for {} epochs",
-                progress.epoch, progress.since_lowest
+                "stopped after epoch {}: no better {} for {} epochs",
+                progress.epoch,
+                progress.monitor.words(),
+                progress.since_better
             ));
         }
         if let Ok(outcome) = &outcome {
             s.partial = partial(r, &outcome.progress);
         }
         s.settle();
+        s.best_checkpoint = s.best_step.map(|step| format!("checkpoints/step-{step}"));
+        s.best_checkpoint = s.best_checkpoint.filter(|path| self.dir.path().join(path).is_dir());
         if r.data.validates_on_test && s.test_accuracy.is_none() {
             (s.test_accuracy, s.test_loss) = s.best().map_or((None, None), |best| (best.val_accuracy, best.val_loss));
         }
@@ -580,6 +605,11 @@ impl OneRun<'_> {
         saved?;
         let checkpoints = (r.options.checkpoint != CheckpointEvery::Never).then(|| self.dir.checkpoints());
         Ok(Finished { dir: self.dir.path().into(), summary: s, checkpoints })
+    }
+
+    /// Where the time of this process's ranks went, and what it got of the machine.
+    fn times(&self, ends: &[RankEnd]) -> (Vec<TimeSplit>, CpuUse) {
+        (ends.iter().map(|e| e.times).collect(), self.cores.so_far())
     }
 
     fn all_ranks(
@@ -627,6 +657,7 @@ impl OneRun<'_> {
             .and_then(|device| Rank::new(device, comm, r.schedule.clone()))
             .and_then(|mut rank| {
                 let result = self.train_and_test(&mut rank, &mut observer, saver, feeds);
+                self.cores.sample(); // while this rank's threads are there
                 if let Err(e) = &result {
                     rank.comm.abort(e.message());
                 }

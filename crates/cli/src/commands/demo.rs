@@ -13,7 +13,7 @@ pub fn run(flags: &Demo) -> Result<()> {
     let (runs, report, why) = paceline::demo(&flags.dir, &mut announce, &screen, &stop)?;
     let data: Vec<_> = runs.iter().map(|r| paceline::record::read_run(&r.dir)).collect::<Result<_>>()?;
     say!("");
-    screen::print(&paceline::report::comparison_table(&paceline::report::compare(&data), screen::style()));
+    screen::print_table(&paceline::report::comparison_table(&paceline::report::compare(&data), screen::style()));
     say!("\n{why}");
     say!("report: {}   (open it in a browser)", report.display());
     say!("next: paceline train --help");

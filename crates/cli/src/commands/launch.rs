@@ -162,7 +162,7 @@ impl View {
     }
 
     fn say(&self, words: &str) {
-        self.beside_bar(|| eprintln!("launch: {words}"));
+        self.beside_bar(|| screen::warn(&format!("launch: {words}")));
     }
 }
 
@@ -170,14 +170,14 @@ impl LaunchView for View {
     fn line(&self, stream: Stream, text: &str) {
         self.beside_bar(|| match stream {
             Stream::Out => screen::print(&format!("{text}\n")),
-            Stream::Err => eprintln!("{text}"),
+            Stream::Err => screen::warn(text),
         });
     }
 
     fn notice(&self, notice: &Notice) {
         if self.json {
             let text = serde_json::to_string(notice).unwrap_or_default();
-            self.beside_bar(|| eprintln!("{text}"));
+            self.beside_bar(|| screen::warn(&text));
             return;
         }
         match notice {
@@ -222,7 +222,7 @@ impl LaunchView for View {
             bar
         });
         bar.set_position(progress.done);
-        bar.set_message(progress.words.clone());
+        bar.set_message(paceline::text::visible(&progress.words).into_owned());
     }
 }
 

@@ -34,7 +34,7 @@ pub fn run(flags: &Prepare) -> Result<()> {
         return Ok(());
     };
     say!("");
-    screen::print(&report::preparation_table(&finished.summary, screen::style()));
+    screen::print_table(&report::preparation_table(&finished.summary, screen::style()));
     say!("run: {}", dir.display());
     Ok(())
 }

@@ -67,7 +67,7 @@ pub fn run(flags: &Report) -> Result<()> {
 fn show(runs: &[RunData]) {
     let (preparations, trainings): (Vec<_>, Vec<_>) = runs.iter().cloned().partition(report::is_preparation);
     if !trainings.is_empty() {
-        screen::print(&report::comparison_table(&report::compare(&trainings), screen::style()));
+        screen::print_table(&report::comparison_table(&report::compare(&trainings), screen::style()));
     }
     for run in &trainings {
         for verdict in report::verdicts(run) {
@@ -76,7 +76,7 @@ fn show(runs: &[RunData]) {
     }
     let summaries: Vec<_> = preparations.iter().filter_map(|run| run.summary.as_ref()).collect();
     if !summaries.is_empty() {
-        screen::print(&report::preparations_table(&summaries, screen::style()));
+        screen::print_table(&report::preparations_table(&summaries, screen::style()));
     }
     for summary in summaries {
         if let Some(words) = report::preparation_words(summary) {

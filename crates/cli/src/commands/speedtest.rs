@@ -49,7 +49,7 @@ pub fn run(flags: &Speedtest) -> Result<()> {
 /// Tables and words.
 pub fn show(studies: &[Study]) {
     let series = study::series(studies);
-    screen::print(&study::tables(&series, screen::style()));
+    screen::print_table(&study::tables(&series, screen::style()));
     say!("\nin words\n");
     for verdict in study::words(studies, &series) {
         say!("- {verdict}");
@@ -246,7 +246,7 @@ impl StudyWatcher for StudyScreen {
             m.mb_per_s()
         );
         view.bar.set_position(view.images);
-        view.bar.set_message(format!("{done}/{}  {rates}", view.planned));
+        view.bar.set_message(text::visible(&format!("{done}/{}  {rates}", view.planned)).into_owned());
         let seconds = view.begin.elapsed().as_secs_f64();
         if !self.terminal && seconds - view.last_line >= LINE_EVERY && done < view.planned {
             view.last_line = seconds;

@@ -32,7 +32,7 @@ pub fn run(flags: &Train) -> Result<()> {
         screen::print(&text);
     } else if !flags.quiet {
         say!("");
-        screen::print(&paceline::report::closing_table(
+        screen::print_table(&paceline::report::closing_table(
             &finished.summary,
             finished.checkpoints.as_deref(),
             screen::style(),

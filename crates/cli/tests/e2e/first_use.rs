@@ -11,7 +11,16 @@ fn the_demo_trains_five_runs_and_writes_a_report() {
     // The cache comes first, so that a small set stands in for the full one.
     s.write_idx("cache/data/fashion-mnist", 28, 300, 60);
     let out = s.ok("demo");
+    has(&out, &["differs in", "optimizer sgd", "optimizer adam"]);
     let table = &out[out.find("speed-up").expect("a comparison")..];
+    // Softmax and the MLP are other work: each has its own first run.
+    let line =
+        |run: &str| table.lines().find(|line| line.starts_with(run)).unwrap_or_else(|| panic!("{run} in {table}"));
+    assert!(
+        line("mlp-mirrored").ends_with("mlp-single") && line("softmax-mirrored").ends_with("softmax-single"),
+        "{table}"
+    );
+    assert!(line("mlp-single").contains("1.00×"), "{table}");
     has(table, &["softmax-single", "softmax-mirrored", "mlp-single", "mlp-mirrored", "mlp-hybrid"]);
     has(&out, &["[5/5]", "report: runs/demo/report.html", "next: paceline train --help"]);
     has(&s.read("runs/demo/report.html"), &["<svg", "mlp-hybrid", "</html>"]);

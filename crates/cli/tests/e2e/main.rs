@@ -5,6 +5,7 @@
 mod accuracy;
 mod bad_files;
 mod bad_input;
+mod busy;
 mod convolutions;
 mod damaged;
 mod doctor;
@@ -13,6 +14,8 @@ mod interrupted;
 mod launch;
 mod lock;
 mod matmul;
+mod monitor;
+mod names;
 mod prepare;
 mod processes;
 mod records;

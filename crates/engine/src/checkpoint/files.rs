@@ -264,6 +264,28 @@ pub fn list(dir: &Path) -> Result<Vec<(u64, PathBuf)>> {
     Ok(found)
 }
 
+/// The link to the best checkpoint.
+const BEST: &str = "best";
+
+/// Makes `best` a link to the checkpoint of a step, at once: there is never a moment without a link. Without that checkpoint
+/// there is no link either.
+pub(super) fn mark_best(dir: &Path, step: u64) -> Result<()> {
+    let (link, target) = (dir.join(BEST), PathBuf::from(format!("step-{step}")));
+    let fail = |e: std::io::Error| Error::io("link", &link, &e);
+    if !dir.join(&target).is_dir() {
+        return match fs::remove_file(&link) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(fail(e)),
+            _ => Ok(()),
+        };
+    }
+    if fs::read_link(&link).is_ok_and(|now| now == target) {
+        return Ok(());
+    }
+    let temporary = dir.join(format!(".{BEST}.partial"));
+    let _ = fs::remove_file(&temporary); // left by a kill
+    std::os::unix::fs::symlink(&target, &temporary).and_then(|()| fs::rename(&temporary, &link)).map_err(fail)
+}
+
 /// Removes what killed attempts left half-written. Only the one writer of a folder may call it.
 pub(super) fn sweep(dir: &Path) -> Result<()> {
     let entries = fs::read_dir(dir).map_err(|e| Error::io("read", dir, &e))?;

@@ -27,6 +27,7 @@ struct Waiting {
     failed: Option<(Kind, String)>,
     written: u64,
     replaced: u64,
+    unmarked: Option<String>,
 }
 
 struct Shared {
@@ -41,12 +42,14 @@ impl Shared {
 }
 
 /// Counts of a finished saver.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
     /// Checkpoints on disk.
     pub written: u64,
     /// Snapshots that a newer one replaced before they were written.
     pub replaced: u64,
+    /// Why there is no link to the best one, where the file system has none.
+    pub unmarked: Option<String>,
 }
 
 /// Writes checkpoints in the background.
@@ -65,12 +68,15 @@ impl Saver {
         Self::start(move |job| {
             best_step = job.progress.best.map(|b| b.step).or(best_step);
             files::write(&dir, &job.snapshot, job.progress, &identity)?;
-            prune(&dir, keep, best_step)
+            // Before what it pointed to is removed. The link is for people; the best is known without it.
+            let marked = best_step.map_or(Ok(()), |step| files::mark_best(&dir, step));
+            prune(&dir, keep, best_step)?;
+            Ok(marked.err().map(|e| e.message().to_string()))
         })
     }
 
-    /// The thread, with how it writes a checkpoint.
-    fn start(write: impl FnMut(&Job) -> Result<()> + Send + 'static) -> Result<Self> {
+    /// The thread, with how it writes a checkpoint, which returns why the best could not be marked.
+    fn start(write: impl FnMut(&Job) -> Result<Option<String>> + Send + 'static) -> Result<Self> {
         let shared = Arc::new(Shared { waiting: Mutex::default(), bell: Condvar::new() });
         let theirs = shared.clone();
         let thread = std::thread::Builder::new()
@@ -110,7 +116,7 @@ impl Saver {
         self.close();
         self.check()?;
         let waiting = self.shared.lock();
-        Ok(Written { written: waiting.written, replaced: waiting.replaced })
+        Ok(Written { written: waiting.written, replaced: waiting.replaced, unmarked: waiting.unmarked.clone() })
     }
 
     fn close(&mut self) {
@@ -140,7 +146,7 @@ impl Drop for Gone<'_> {
     }
 }
 
-fn work(shared: &Shared, mut write: impl FnMut(&Job) -> Result<()>) {
+fn work(shared: &Shared, mut write: impl FnMut(&Job) -> Result<Option<String>>) {
     let _gone = Gone(shared);
     loop {
         let mut waiting = shared.lock();
@@ -160,7 +166,10 @@ fn work(shared: &Shared, mut write: impl FnMut(&Job) -> Result<()>) {
         let result = write(&job);
         let mut waiting = shared.lock();
         match result {
-            Ok(()) => waiting.written += 1,
+            Ok(unmarked) => {
+                waiting.written += 1;
+                waiting.unmarked = unmarked;
+            }
             Err(e) => {
                 let why = format!("{}; earlier checkpoints are kept: continue later with --resume", e.message());
                 waiting.failed = Some((Kind::Failure, why));
@@ -193,7 +202,7 @@ mod tests {
         let saver = Saver::start(move |job| {
             let _held = &panics; // gone when the thread is
             assert!(job.progress.step < 2, "injected");
-            Ok(())
+            Ok(None)
         })
         .unwrap();
         saver.save(Snapshot::default(), progress(1), false);

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use paceline_base::text::is_unseen;
+
 /// Text that is escaped when written into HTML, as content or inside a quoted attribute.
 pub(crate) struct Esc<T>(pub T);
 
@@ -14,8 +16,8 @@ impl<T: AsRef<str>> fmt::Display for Esc<T> {
                 '>' => f.write_str("&gt;")?,
                 '"' => f.write_str("&quot;")?,
                 '\'' => f.write_str("&#39;")?,
-                // Control characters have no place in HTML; line ends and tabs do, in configurations.
-                c if c.is_control() && c != '\n' && c != '\t' => f.write_str("\u{fffd}")?,
+                // Control characters and marks of direction have no place in HTML; line ends and tabs do, in configurations.
+                c if is_unseen(c) && c != '\n' && c != '\t' => f.write_str("\u{fffd}")?,
                 c => write!(f, "{c}")?,
             }
         }

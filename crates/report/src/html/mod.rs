@@ -22,6 +22,7 @@ use paceline_record::{RunData, StepRecord, Summary, Work, atomic};
 
 use crate::compare::compare_summaries;
 use crate::digest;
+use crate::settings::Settings;
 use escape::Esc;
 pub use study::{study_html, write_study_html};
 
@@ -60,7 +61,8 @@ fn push_trainings(out: &mut String, runs: &[&RunData]) {
     }
     let summaries: Vec<Summary> = runs.iter().map(|run| digest(run)).collect();
     let steps: Vec<&[StepRecord]> = runs.iter().map(|run| run.steps.as_slice()).collect();
-    let comparison = compare_summaries(&summaries);
+    let settings: Vec<Settings> = runs.iter().map(|run| Settings::of(&run.config)).collect();
+    let comparison = compare_summaries(&summaries, &settings);
     out.push_str(&words::tiles(&summaries, &comparison));
     section(out, if runs.len() == 1 { "Result" } else { "Comparison" }, &table::table(&comparison));
     section(out, "Findings", &words::findings(&summaries, &comparison));

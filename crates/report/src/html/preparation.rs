@@ -10,6 +10,7 @@ use super::chart::{COLOURS, Chart, Curve, Stroke};
 use super::escape::Esc;
 use super::scale::Kind;
 use crate::preparation::preparation_words;
+use crate::verdict::time;
 
 /// All about these preparations.
 pub(crate) fn section(runs: &[&RunData]) -> String {
@@ -17,7 +18,8 @@ pub(crate) fn section(runs: &[&RunData]) -> String {
     let mut out = table(&pairs);
     out.push_str("<div class=\"findings\">");
     for (number, (_, summary)) in pairs.iter().enumerate() {
-        let words = summary.reasons.iter().cloned().chain(preparation_words(summary));
+        let shortage = time::shortage(&[], &summary.cpu).into_iter().map(|verdict| verdict.to_string());
+        let words = summary.reasons.iter().cloned().chain(preparation_words(summary)).chain(shortage);
         for word in words {
             write!(
                 out,

@@ -7,7 +7,7 @@ use super::escape::Esc;
 use super::times::bar;
 use crate::compare::{Comparison, Row, Wins};
 use crate::format;
-use crate::terminal::{epochs, speed_up};
+use crate::terminal::{efficiency, epochs, speed_up};
 
 struct Column {
     title: &'static str,
@@ -21,7 +21,7 @@ struct Column {
 pub(crate) fn table(comparison: &Comparison) -> String {
     let rows = &comparison.rows;
     let best = |wins, value: fn(&Row) -> Option<f64>| comparison.best(wins, value);
-    let fastest = if comparison.same_epochs() { best(Wins::Smallest, |row| Some(row.seconds)) } else { vec![] };
+    let fastest = |wins, value: fn(&Row) -> Option<f64>| comparison.fastest(wins, value);
     let word = |title, cell: fn(&Row) -> (String, String)| Column { title, number: false, cell, best: vec![] };
     let figure = |title, cell: fn(&Row) -> (String, String), best| Column { title, number: true, cell, best };
     let mut columns = vec![
@@ -31,13 +31,19 @@ pub(crate) fn table(comparison: &Comparison) -> String {
         word("status", |row| same(row.status.name())),
         figure("batch", |row| (format::count(row.batch), row.batch.to_string()), vec![]),
         figure("epochs", |row| (epochs(row), row.epochs.to_string()), vec![]),
-        figure("time,\u{a0}s", |row| (format::seconds(row.seconds), key(Some(row.seconds))), fastest),
+        figure("cores", |row| (row.cores.to_string(), row.cores.to_string()), vec![]),
+        figure(
+            "time,\u{a0}s",
+            |row| (format::seconds(row.seconds), key(Some(row.seconds))),
+            fastest(Wins::Smallest, |row| Some(row.seconds)),
+        ),
         figure(
             "examples/s",
             |row| (format::rate(row.examples_per_s), key(Some(row.examples_per_s))),
-            best(Wins::Largest, |row| Some(row.examples_per_s)),
+            fastest(Wins::Largest, |row| Some(row.examples_per_s)),
         ),
-        figure("speed-up", |row| (speed_up(row), key(row.speed_up)), best(Wins::Largest, |row| row.speed_up)),
+        figure("speed-up", |row| (speed_up(row), key(row.speed_up)), fastest(Wins::Largest, |row| row.speed_up)),
+        figure("per core", |row| (efficiency(row), key(row.efficiency)), vec![]),
         figure(
             "best epoch",
             |row| {
@@ -61,12 +67,13 @@ pub(crate) fn table(comparison: &Comparison) -> String {
             best(Wins::Largest, |row| row.test_accuracy),
         ),
     ];
+    let differ = word("differs in", |row| same(&row.differs));
     // What is the same everywhere is said once; columns without any value say nothing.
     let mut shared = Vec::new();
     columns.retain(|column| {
         let texts: Vec<String> = rows.iter().map(|row| (column.cell)(row).0).collect();
         if column.number {
-            return texts.iter().any(|text| text != format::NONE) && !(rows.len() == 1 && column.title == "speed-up");
+            return texts.iter().any(|text| text != format::NONE);
         }
         let equal = texts.iter().all(|text| *text == texts[0]);
         if equal && !texts[0].is_empty() && texts[0] != "done" {
@@ -75,15 +82,21 @@ pub(crate) fn table(comparison: &Comparison) -> String {
         !equal
     });
 
+    if rows.iter().any(|row| !row.differs.is_empty()) {
+        columns.push(differ);
+    }
+    let compared = rows.iter().any(|row| row.speed_up.is_some());
     let mut out = String::new();
     if !shared.is_empty() {
         let who = if rows.len() > 1 { "All runs" } else { "The run" };
         write!(out, "<p class=\"shared\">{who}: {}.</p>", shared.join(", ")).unwrap();
     }
     out.push_str("<div class=\"card scroll\"><table class=\"sortable\"><thead><tr><th><button>run</button></th>");
+    let against = "<th><button>against</button></th>";
     for column in &columns {
         let class = if column.number { " class=\"n\"" } else { "" };
         write!(out, "<th{class}><button>{}</button></th>", column.title).unwrap();
+        out.push_str(if compared && column.title == "per core" { against } else { "" });
     }
     out.push_str("<th class=\"where\">where the time went</th></tr></thead><tbody>");
     for (i, row) in rows.iter().enumerate() {
@@ -103,10 +116,20 @@ pub(crate) fn table(comparison: &Comparison) -> String {
                 _ => "",
             };
             write!(out, "<td{class} data-v=\"{}\">{}</td>", Esc(sort), Esc(text)).unwrap();
+            if compared && column.title == "per core" {
+                let name = comparison.against(i);
+                write!(out, "<td data-v=\"{0}\">{0}</td>", Esc(name)).unwrap();
+            }
         }
         write!(out, "<td class=\"where\">{}</td></tr>", bar(&row.fractions, false)).unwrap();
     }
     out.push_str("</tbody></table></div>");
+    if compared {
+        out.push_str(
+            "<p class=\"muted\">Speed-up and the fastest of each kind: against the first run with the same work (network, \
+             samples, batch, optimizer, epochs). Per core: speed-up divided by how many times the cores it had.</p>",
+        );
+    }
     out
 }
 

@@ -22,7 +22,9 @@ pub(crate) fn tiles(summaries: &[Summary], comparison: &Comparison) -> String {
     match summaries {
         [] => return String::new(),
         [only] => {
-            let best = only.best_epoch.map_or(String::new(), |epoch| format!("epoch {epoch}"));
+            let best = only.best_epoch.map_or(String::new(), |epoch| {
+                format!("epoch {epoch}, the best by {}", only.monitor.words().trim_start_matches("validation "))
+            });
             tile(
                 "validation accuracy",
                 only.best_val_accuracy.map_or(format::NONE.into(), format::percent),
@@ -49,13 +51,18 @@ pub(crate) fn tiles(summaries: &[Summary], comparison: &Comparison) -> String {
                     tile(label, show(value), row.name.clone());
                 }
             };
-            winner("best validation accuracy", |row| row.val_accuracy, true, format::percent);
-            winner("lowest validation loss", |row| row.val_loss, false, format::loss);
-            winner("best test accuracy", |row| row.test_accuracy, true, format::percent);
-            if comparison.same_epochs() {
-                winner("shortest training", |row| Some(row.seconds).filter(|&s| s > 0.0), false, text::duration);
+            if comparison.one_data() {
+                winner("best validation accuracy", |row| row.val_accuracy, true, format::percent);
+                winner("lowest validation loss", |row| row.val_loss, false, format::loss);
+                winner("best test accuracy", |row| row.test_accuracy, true, format::percent);
             }
-            winner("most examples per second", |row| Some(row.examples_per_s), true, format::rate);
+            // Speeds of different work have no winner.
+            if comparison.one_work() {
+                winner("shortest training", |row| Some(row.seconds).filter(|&s| s > 0.0), false, text::duration);
+                winner("most examples per second", |row| Some(row.examples_per_s), true, format::rate);
+            } else {
+                winner("highest speed-up", |row| row.speed_up, true, |ratio| format!("{ratio:.2}×"));
+            }
         }
     }
     let mut out = String::from("<div class=\"tiles\">");
@@ -192,11 +199,13 @@ fn facts(run: &RunData, summary: &Summary) -> Vec<(&'static str, String)> {
         ("seed", summary.seed.to_string()),
         ("attempts", known(u64::from(summary.attempt.saturating_sub(1)), summary.attempt.to_string())),
         ("total time", known(u64::from(summary.seconds_total > 0.0), text::duration(summary.seconds_total))),
+        ("cores used", crate::closing::cores_used(summary).unwrap_or_default()),
         ("peak memory", known(summary.peak_rss_bytes, text::bytes(summary.peak_rss_bytes))),
         ("arena per rank", known(summary.arena_bytes, text::bytes(summary.arena_bytes))),
         ("started", known(summary.started, paceline_base::text::date(summary.started))),
         ("machine", machine),
         ("folder", run.path.display().to_string()),
+        ("best checkpoint", summary.best_checkpoint.clone().unwrap_or_default()),
     ]
 }
 

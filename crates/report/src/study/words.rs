@@ -8,7 +8,7 @@ use paceline_record::{Form, PageCache, Study, Variant};
 use super::analysis::{Condition, Parameter, Series, blocks};
 use super::stats::{self, Ratio};
 use crate::format;
-use crate::verdict::{Level, Topic, Verdict};
+use crate::verdict::{Level, Topic, Verdict, time};
 
 /// From this share of the best throughput on, more of a parameter is taken to bring no more.
 const SATURATED: f64 = 0.95;
@@ -41,6 +41,7 @@ pub fn words(studies: &[Study], series: &[Series]) -> Vec<Verdict> {
         }
         all.extend(noise(&of));
         all.extend(drift(&of));
+        all.extend(study.summary.iter().flat_map(|s| time::shortage(&[], &s.cpu)));
         let warnings = study.summary.iter().flat_map(|s| &s.warnings);
         all.extend(
             warnings

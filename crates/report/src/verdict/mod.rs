@@ -16,7 +16,7 @@ pub mod time;
 /// What a verdict is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Topic {
-    /// The loss is not finite.
+    /// The loss is not finite, or beyond that of guessing.
     Diverged,
     /// Better on what it has seen than on what it has not.
     OverFitting,
@@ -32,6 +32,8 @@ pub enum Topic {
     TransferBound,
     /// Checkpoints take a large part of the time.
     CheckpointBound,
+    /// Other programs, a hypervisor or a limit had the cores.
+    Shortage,
     /// Nearly all time is computing.
     ComputeBound,
     /// What more replicas gained.
@@ -120,14 +122,22 @@ pub(crate) fn of_summary(summary: &Summary) -> Vec<Verdict> {
     let evaluation = summary.test_accuracy;
     let accuracy = summary.best_val_accuracy.or(evaluation);
     let loss = summary.best_val_loss.or(summary.test_loss);
-    let diverged = learning::diverged(epochs);
-    let over_fitting = learning::over_fitting(epochs, evaluation);
-    let at_chance = accuracy.and_then(|accuracy| learning::at_chance(accuracy, loss, summary.classes));
+    let trained = summary.train_accuracy;
+    let best = summary.best_epoch.map(|epoch| (epoch, summary.best_checkpoint.as_deref()));
+    // What has run away is neither at chance nor over-fitting, and what learnt nothing cannot over-fit: one of the three.
+    let diverged = learning::diverged(epochs, summary.classes);
+    let at_chance = accuracy
+        .filter(|_| diverged.is_none())
+        .and_then(|accuracy| learning::at_chance(accuracy, loss, summary.classes, trained));
+    let over_fitting = match diverged.is_some() || at_chance.is_some() {
+        true => None,
+        false => learning::over_fitting(epochs, evaluation, summary.classes, best),
+    };
     // A run that has gone wrong needs no advice to go on.
     let wrong = diverged.is_some() || over_fitting.is_some() || at_chance.is_some();
     let not_converged = if wrong { None } else { learning::not_converged(epochs) };
     let mut all: Vec<Verdict> = [diverged, over_fitting, at_chance, not_converged].into_iter().flatten().collect();
-    all.extend(time::verdicts(&summary.split));
+    all.extend(time::verdicts(&summary.split, &summary.cpu));
     if let Some(facts) = &summary.input {
         // Where the stages are known, they say more than the share of the time alone.
         all.retain(|verdict| verdict.topic != Topic::InputBound);

@@ -1,10 +1,11 @@
 //! What the split of the time says, per rank: averages over all ranks hide the one that all others wait for.
 
-use paceline_record::{Part, TimeSplit};
+use paceline_record::{CpuUse, Part, TimeSplit};
 
 use super::{Level, Topic, Verdict};
-use crate::compare::Comparison;
+use crate::compare::{Comparison, Row};
 use crate::format::{list, share};
+use paceline_base::text;
 
 /// A rank that waits for more than this share of its time is idle too much.
 const WAIT: f64 = 0.25;
@@ -15,12 +16,80 @@ const CHECKPOINT: f64 = 0.10;
 /// Computing for this share of the time is as good as it gets.
 const BUSY: f64 = 0.85;
 
+/// Other programs that took more than this share are named.
+const TAKEN: f64 = 0.10;
+/// The same for a hypervisor and for a container's limit.
+const HELD_BACK: f64 = 0.05;
+
 /// All verdicts on where the time went.
-pub fn verdicts(split: &[TimeSplit]) -> Vec<Verdict> {
-    [waiting(split), input_bound(split), transfer_bound(split), checkpoint_bound(split), compute_bound(split)]
-        .into_iter()
-        .flatten()
-        .collect()
+pub fn verdicts(split: &[TimeSplit], cpu: &[CpuUse]) -> Vec<Verdict> {
+    let shortage = shortage(split, cpu);
+    // Kernels whose cores others had are not what bounds a run, though a clock on the wall says so.
+    let compute_bound = compute_bound(split).filter(|_| shortage.is_empty());
+    let bounds = [waiting(split), input_bound(split), transfer_bound(split), checkpoint_bound(split), compute_bound];
+    shortage.into_iter().chain(bounds.into_iter().flatten()).collect()
+}
+
+/// The share of the time in which threads of a run were ready to run that other programs had, if that is known.
+pub fn taken(cpu: &[CpuUse]) -> Option<f64> {
+    let taken = cpu.iter().map(CpuUse::taken).sum::<Option<f64>>()?;
+    let wanted: f64 = cpu.iter().map(CpuUse::wanted).sum();
+    (wanted > 0.0).then(|| taken / wanted)
+}
+
+/// Cores that a run was not given: by other programs, a hypervisor, or a container's limit. Where the system does not say how long
+/// threads were kept waiting, the time of kernels that was no CPU time is the least that is missing.
+pub fn shortage(split: &[TimeSplit], cpu: &[CpuUse]) -> Vec<Verdict> {
+    let sum = |value: fn(&CpuUse) -> f64| cpu.iter().map(value).sum::<f64>();
+    let had = sum(|c| c.cpu);
+    let mut out = Vec::new();
+    let mut say = |title: String, reason: String, advice: &str| {
+        out.push(Verdict::new(Topic::Shortage, Level::Warning, title, reason, advice));
+    };
+    let kernels: f64 = split.iter().map(|s| s.compute + s.update).sum();
+    let least = (kernels - had) / kernels;
+    match taken(cpu) {
+        Some(share_taken) if share_taken > TAKEN => say(
+            format!("other programs took {} %", share(share_taken)),
+            format!(
+                "threads of this run were ready to run for {} and had a core for {}; other programs used {:.1} of the {} cores \
+                 meanwhile",
+                text::duration(sum(CpuUse::wanted)),
+                text::duration(had),
+                sum(|c| c.others.unwrap_or(0.0) / c.wall),
+                cpu.iter().map(|c| c.cores).sum::<usize>()
+            ),
+            "the figures of speed hold for a busy machine only: end the others, or run with fewer threads than cores",
+        ),
+        None if !cpu.is_empty() && least > TAKEN => say(
+            format!("other programs took at least {} %", share(least)),
+            format!("kernels took {}, of which {} were CPU time", text::duration(kernels), text::duration(had)),
+            "the figures of speed hold for a busy machine only: end the others, or run with fewer threads than cores",
+        ),
+        _ => {}
+    }
+    let stolen = sum(|c| c.stolen) / sum(|c| c.wall * c.cores as f64);
+    if stolen > HELD_BACK {
+        say(
+            format!("the hypervisor took {} %", share(stolen)),
+            "the cores of this virtual machine had no processor for that share of the time".into(),
+            "other virtual machines are busy on the same host: measure again, or choose a machine of one's own",
+        );
+    }
+    let worst = cpu.iter().filter(|c| c.periods > 0).max_by(|a, b| throttling(a).total_cmp(&throttling(b)));
+    if let Some(worst) = worst.filter(|c| throttling(c) > HELD_BACK) {
+        let limit = worst.limit.map_or(String::new(), |cores| format!(" of {cores:.1} cores"));
+        say(
+            "throttled by the container's CPU limit".into(),
+            format!("the limit{limit} was used up in {} % of its periods", share(throttling(worst))),
+            "raise the limit (cpu.max), or use as many threads as it allows",
+        );
+    }
+    out
+}
+
+fn throttling(cpu: &CpuUse) -> f64 {
+    cpu.throttled as f64 / cpu.periods as f64
 }
 
 /// Ranks that wait for others, and for whom.
@@ -124,28 +193,36 @@ fn over(split: &[TimeSplit], part: Part, limit: f64) -> Option<f64> {
     Some(split.iter().copied().sum::<TimeSplit>().fractions().get(part)).filter(|&value| value > limit)
 }
 
-/// What more replicas gained, against the first run of the same model and data: a verdict for each run where they gained
+/// What more replicas and cores gained, against the first run with the same work: a verdict for each run where they gained
 /// little. The number is the row's.
 pub fn scaling(comparison: &Comparison) -> Vec<(usize, Verdict)> {
     let mut out = Vec::new();
     for (i, row) in comparison.rows.iter().enumerate() {
-        let Some(first) = comparison.rows.iter().find(|r| r.model == row.model && r.data == row.data) else { continue };
-        let Some(speed_up) = row.speed_up.filter(|_| row.replicas > first.replicas) else { continue };
-        let efficiency = speed_up * first.replicas as f64 / row.replicas as f64;
+        let Some(first) = row.baseline.map(|first| &comparison.rows[first]) else { continue };
+        let (Some(speed_up), Some(efficiency)) = (row.speed_up, row.efficiency) else { continue };
+        let more_cores = row.cores > first.cores;
+        if !more_cores && row.replicas <= first.replicas {
+            continue;
+        }
+        let layout = |row: &Row| {
+            let cores = if row.cores == 1 { "core" } else { "cores" };
+            format!("{} {cores} ({} × {})", row.cores, row.replicas, row.threads)
+        };
         let reason = format!(
-            "{} replicas give {speed_up:.2} times the throughput of {} with {}: {} % of what they could",
-            row.replicas,
+            "{} give {speed_up:.2} times the throughput of {} on {}: {} % of it for each core",
+            layout(row),
             first.name,
-            first.replicas,
+            layout(first),
             share(efficiency)
         );
+        let what = if more_cores { "more cores" } else { "more replicas" };
         if speed_up < 1.05 {
-            let title = if speed_up < 0.95 { "more replicas, but slower" } else { "more replicas, no faster" };
+            let how = if speed_up < 0.95 { "but slower" } else { "no faster" };
             let advice = "use fewer replicas, or a larger batch so that each has enough to do";
-            out.push((i, Verdict::new(Topic::Scaling, Level::Warning, title, reason, advice)));
+            out.push((i, Verdict::new(Topic::Scaling, Level::Warning, format!("{what}, {how}"), reason, advice)));
         } else if efficiency < 0.5 {
-            let advice = "compare the price: half the replicas may do nearly as well";
-            out.push((i, Verdict::new(Topic::Scaling, Level::Note, "replicas gain little", reason, advice)));
+            let advice = "compare the price: half the cores may do nearly as well";
+            out.push((i, Verdict::new(Topic::Scaling, Level::Note, "cores gain little", reason, advice)));
         }
     }
     out
@@ -179,24 +256,57 @@ mod tests {
 
     #[test]
     fn bounds() {
-        let title = |s: TimeSplit| verdicts(&[s]).iter().map(|v| v.title.clone()).collect::<Vec<_>>();
+        let title = |s: TimeSplit| verdicts(&[s], &[]).iter().map(|v| v.title.clone()).collect::<Vec<_>>();
         assert_eq!(title(split(4.0, 6.0, 0.0, 0.0)), ["input bound"]);
         assert_eq!(title(split(0.0, 6.0, 0.0, 4.0)), ["transfer bound"]);
         assert_eq!(title(split(0.0, 9.0, 1.0, 0.0)), ["compute bound"]);
         assert_eq!(title(TimeSplit { checkpoint: 3.0, ..split(0.0, 7.0, 0.0, 0.0) }), ["slow checkpoints"]);
         assert!(title(TimeSplit::default()).is_empty());
-        assert!(verdicts(&[]).is_empty());
+        assert!(verdicts(&[], &[]).is_empty());
+    }
+
+    #[test]
+    fn a_core_that_others_had_is_not_computing() {
+        let titles = |cpu: CpuUse| {
+            let found = verdicts(&[split(0.0, 9.9, 0.1, 0.0)], &[cpu]);
+            found.iter().map(|v| v.title.clone()).collect::<Vec<_>>()
+        };
+        let quiet =
+            CpuUse { wall: 10.0, cpu: 9.9, delayed: Some(0.1), others: Some(1.0), cores: 2, ..CpuUse::default() };
+        assert_eq!(titles(quiet), ["compute bound"]);
+        // A third of a core: the rest went to others.
+        let busy = CpuUse { cpu: 3.6, delayed: Some(6.4), others: Some(15.0), ..quiet };
+        assert_eq!(titles(busy), ["other programs took 64 %"]);
+        let found = shortage(&[], &[busy]);
+        assert!(
+            found[0].reason.contains("for 10.0 s and had a core for 3.6 s; other programs used 1.5 of the 2 cores"),
+            "{found:?}"
+        );
+        // More threads than cores wait for each other: nobody took anything.
+        assert_eq!(titles(CpuUse { others: Some(0.2), ..busy }), ["compute bound"]);
+        // Where delays are not counted, wall and CPU time tell.
+        let unknown = CpuUse { delayed: None, others: None, ..busy };
+        assert_eq!(titles(unknown), ["other programs took at least 64 %"]);
+        assert_eq!(titles(CpuUse { cpu: 19.0, ..unknown }), ["compute bound"], "two threads");
+        assert_eq!(titles(CpuUse { stolen: 3.0, ..quiet }), ["the hypervisor took 15 %"]);
+        let limited = CpuUse { throttled: 62, periods: 100, limit: Some(0.5), ..quiet };
+        assert_eq!(titles(limited), ["throttled by the container's CPU limit"]);
+        assert!(shortage(&[], &[limited])[0].reason.contains("of 0.5 cores was used up in 62 % of its periods"));
     }
 
     #[test]
     fn replicas_that_gain_nothing_are_said() {
         let run = |replicas, examples_per_s| Summary { replicas, examples_per_s, ..Summary::default() };
-        let found =
-            scaling(&compare_summaries(&[run(1, 100.0), run(8, 101.0), run(4, 350.0), run(4, 150.0), run(2, 80.0)]));
+        let found = scaling(&compare_summaries(
+            &[run(1, 100.0), run(8, 101.0), run(4, 350.0), run(4, 150.0), run(2, 80.0)],
+            &[],
+        ));
         let titles: Vec<_> = found.iter().map(|(row, v)| (*row, v.title.as_str())).collect();
-        assert_eq!(
-            titles,
-            [(1, "more replicas, no faster"), (3, "replicas gain little"), (4, "more replicas, but slower")]
-        );
+        assert_eq!(titles, [(1, "more cores, no faster"), (3, "cores gain little"), (4, "more cores, but slower")]);
+        // As many cores, cut otherwise.
+        let demo = [Summary { threads: 2, ..run(1, 100.0) }, run(2, 46.0)];
+        let found = scaling(&compare_summaries(&demo, &[]));
+        assert_eq!(found[0].1.title, "more replicas, but slower");
+        assert!(found[0].1.reason.ends_with("on 2 cores (1 × 2): 46 % of it for each core"), "{}", found[0].1);
     }
 }

@@ -3,6 +3,7 @@
 use super::setting::{Named, Setting, Wrong, name_of, one_of, read_name};
 use paceline_base::op::Activation;
 use paceline_plan::UpdateMode;
+use paceline_record::Monitor;
 use std::fmt;
 use toml::Value;
 
@@ -180,6 +181,13 @@ impl Named for UpdateMode {
     }
 }
 by_name!(UpdateMode);
+
+impl Named for Monitor {
+    fn all() -> Vec<(&'static str, Self)> {
+        vec![("val-accuracy", Monitor::ValAccuracy), ("val-loss", Monitor::ValLoss)]
+    }
+}
+by_name!(Monitor);
 
 #[cfg(test)]
 mod tests {

@@ -12,7 +12,7 @@ use super::setting::{Auto, Limit, Setting};
 use paceline_base::op::Activation;
 use paceline_data::Split;
 use paceline_plan::UpdateMode;
-use paceline_record::Every;
+use paceline_record::{Every, Monitor};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -143,9 +143,13 @@ schema! {
         eval_batch: Auto<usize> = Auto::Auto, Limit::AtLeast(1.0);
         /// Decides initial values, the order of samples, dropout and the validation part.
         seed: u64 = 1, Limit::AtLeast(0.0);
-        /// Stop after so many epochs without a better validation loss; 0 to train all epochs.
+        /// What decides which epoch is the best: val-accuracy (highest validation accuracy, of equal ones the lower loss) or
+        /// val-loss (lowest validation loss). The best epoch's checkpoint is kept and is what is tested, and
+        /// reports name it; early stopping waits for the same value.
+        monitor: Monitor = Monitor::ValAccuracy, Limit::None;
+        /// Stop after so many epochs in which train.monitor did not get better; 0 to train all epochs.
         early_stopping: u64 = 0, Limit::AtLeast(0.0);
-        /// By how much the validation loss has to fall to count as better.
+        /// By how much train.monitor has to get better for early stopping to count anew.
         min_delta: f64 = 0.0, Limit::AtLeast(0.0);
         /// Stop after so many steps, also within an epoch; 0 for no limit. The learning rate does not depend on it: see
         /// schedule.epochs.
@@ -189,7 +193,7 @@ schema! {
     [checkpoint] Checkpoint {
         /// How often to save. At most the work since the last checkpoint can be lost.
         every: Cadence = Cadence::Epoch, Limit::None;
-        /// How many of the newest are kept, besides the best.
+        /// How many of the newest are kept, besides the best by train.monitor, to which checkpoints/best is a link.
         keep: usize = 2, Limit::AtLeast(1.0);
     }
 

@@ -60,7 +60,7 @@ impl Limit {
             Limit::Between(low, high) => format!(" above {low} and below {high}"),
             Limit::From(low, high) => format!(" from {low} to {high}"),
             Limit::NotEmpty => ", not empty".into(),
-            Limit::FolderName => " without / or \\, not beginning with a dot".into(),
+            Limit::FolderName => " without /, \\ or control characters, not beginning with a dot".into(),
         }
     }
 
@@ -84,7 +84,11 @@ impl Limit {
             Value::Array(items) => return items.iter().try_for_each(|item| self.check(item)),
             Value::String(text) => match self {
                 Limit::NotEmpty => !text.is_empty(),
-                Limit::FolderName => !text.starts_with('.') && !text.contains(['/', '\\', '\0']),
+                Limit::FolderName => {
+                    !text.starts_with('.')
+                        && !text.contains(['/', '\\'])
+                        && !text.contains(paceline_base::text::is_unseen)
+                }
                 _ => true,
             },
             _ => true,

@@ -97,7 +97,10 @@ fn values_out_of_range_are_refused() {
     check_set("checkpoint.every=0", "is out of range");
     check_set("checkpoint.keep=0", "is out of range");
     check_set("record.every=0", "give \"auto\" or a number of steps of at least 1");
-    check_set("run.name=../x", "is out of range; give a string without / or \\, not beginning with a dot");
+    check_set(
+        "run.name=../x",
+        "is out of range; give a string without /, \\ or control characters, not beginning with a dot",
+    );
 }
 
 #[test]
