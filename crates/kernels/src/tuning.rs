@@ -3,8 +3,7 @@
 //! The default is a function of the kind of processor alone. Algorithms of convolutions are then measured once, by a clock, and
 //! put into `convs`: what was measured differs from machine to machine and from day to day, so that a run saves the value and a
 //! resume takes it as it is. Given the value, bits repeat: `isa`, `blocks.dot_length` and `convs` change them (they change the
-//! order of a sum), the other fields change speed only. One thing is not in here: weight gradients of convolutions are summed by
-//! thread, so that their bits depend on the number of threads too.
+//! order of a sum), the other fields change speed only, and so does the number of threads.
 
 use crate::cpu::{Algorithm, ConvCase, Isa};
 use serde::{Deserialize, Serialize};

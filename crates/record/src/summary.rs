@@ -93,6 +93,14 @@ impl Exactness {
             Exactness::Statistical => "Statistical",
         }
     }
+
+    /// What it promises, and no more.
+    pub fn words(self) -> &'static str {
+        match self {
+            Exactness::Exact => "every step computes what one worker computes from the same parameters, to rounding",
+            Exactness::Statistical => "not to rounding what one worker computes",
+        }
+    }
 }
 
 /// How training input was made, for the verdict on it.

@@ -179,7 +179,8 @@ impl Known {
 
     /// Removes what is known for a processor, or for all of them.
     fn forget(&mut self, cpu: Option<&str>) -> Vec<Forgotten> {
-        let (gone, stay) = std::mem::take(&mut self.machine).into_iter().partition(|m| cpu.is_none_or(|cpu| m.cpu == cpu));
+        let (gone, stay) =
+            std::mem::take(&mut self.machine).into_iter().partition(|m| cpu.is_none_or(|cpu| m.cpu == cpu));
         self.machine = stay;
         let words = |m: Machine| Forgotten {
             convs: m.convs.len(),
@@ -327,7 +328,10 @@ mod tests {
     fn forgetting_removes_one_processor_or_all() {
         let known = || {
             let convs = vec![kept(Algorithm::Direct, true)];
-            Known { format: FORMAT, machine: vec![machine("a", 1), Machine { convs, ..machine("a", 2) }, machine("b", 1)] }
+            Known {
+                format: FORMAT,
+                machine: vec![machine("a", 1), Machine { convs, ..machine("a", 2) }, machine("b", 1)],
+            }
         };
         let mut one = known();
         let gone = one.forget(Some("a"));

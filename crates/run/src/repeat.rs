@@ -3,7 +3,7 @@
 //! On the same kind of processor, and by the same version, that gives the same bits. What stands against it (another processor, a key that was
 //! changed, other samples, other ranks) does not stop the run, but is said.
 
-use crate::config::Config;
+use crate::config::{Auto, Config, StrategyName};
 use crate::resolve::Resolved;
 use paceline_base::{Error, Result};
 use paceline_engine::checkpoint;
@@ -53,7 +53,8 @@ impl Recorded {
         let data = read_run(run.path())?;
         let path = run.run_toml();
         let fail = |e: String| Error::user(format!("{}: {e}; it was not written by paceline train", path.display()));
-        let parsed: RunToml = Value::Table(data.config).try_into().map_err(|e: toml::de::Error| fail(e.message().into()))?;
+        let parsed: RunToml =
+            Value::Table(data.config).try_into().map_err(|e: toml::de::Error| fail(e.message().into()))?;
         let mut config = Config::from_table(&parsed.config, &path.display().to_string())?;
         // The run directory has its own copies: the originals may be gone or changed since.
         for (file, copy) in [(&mut config.model.file, MODEL_COPY), (&mut config.strategy.plan, PLAN_COPY)] {
@@ -91,7 +92,12 @@ impl Recorded {
     }
 
     /// What stands against equal bits.
-    pub(crate) fn differences(&self, now: &Resolved, asked: &Config, identity: &checkpoint::Identity) -> Result<Vec<String>> {
+    pub(crate) fn differences(
+        &self,
+        now: &Resolved,
+        asked: &Config,
+        identity: &checkpoint::Identity,
+    ) -> Result<Vec<String>> {
         let mut notes = Vec::new();
         let here = machine::describe();
         if !self.fits() {
@@ -149,6 +155,30 @@ impl Recorded {
     }
 }
 
+/// What gives the bits of this run again, and what another fresh run would measure anew.
+pub(crate) fn words(asked: &Config, now: &Resolved, dir: &Path) -> String {
+    let strategy = &asked.strategy;
+    let layout = strategy.plan.is_none()
+        && strategy.name == StrategyName::Mirrored
+        && (strategy.replicas == Auto::Auto || strategy.update == Auto::Auto);
+    let open: Vec<&str> = [(layout, "replicas and update"), (!now.tuning.convs.is_empty(), "convolution kernels")]
+        .into_iter()
+        .filter_map(|(open, what)| open.then_some(what))
+        .collect();
+    let record = dir.join("run.toml");
+    match open.join(", ") {
+        none if none.is_empty() => format!(
+            "the same bits again: the same settings, or paceline train {}, on this kind of processor and any number of threads",
+            record.display()
+        ),
+        open => format!(
+            "the same bits again: paceline train {}, on this kind of processor and any number of threads; a run from the \
+             settings alone may choose otherwise by measuring ({open}) and then rounds otherwise",
+            record.display()
+        ),
+    }
+}
+
 /// The keys that differ and change bits, as `key (before → now)`.
 fn changed(before: &Table, now: &Table) -> Vec<String> {
     let mut list = Vec::new();
@@ -178,7 +208,9 @@ mod tests {
     fn only_keys_that_change_bits_are_named() {
         let before = Config::default();
         let mut now = before.clone();
-        for (key, value) in [("run.name", "b"), ("record.every", "1"), ("data.cache", "memory"), ("strategy.threads", "2")] {
+        for (key, value) in
+            [("run.name", "b"), ("record.every", "1"), ("data.cache", "memory"), ("strategy.threads", "2")]
+        {
             now.set(key, value).unwrap();
         }
         assert_eq!(changed(&before.to_table(), &now.to_table()), [""; 0]);

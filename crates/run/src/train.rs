@@ -194,6 +194,7 @@ fn together(
         plan: paceline_plan::to_toml(&resolved.layout.plan)?,
         config: resolved.config.to_table(),
     })?;
+    resolved.reasons.push(crate::repeat::words(config, &resolved, dir.path()));
     tracing::info!("run directory {}, from step {}", dir.path().display(), progress.step);
     // Last, so that a run killed before this point is either an empty folder or one that can be resumed.
     let writer = if resumed { dir.resume_steps(progress.step)? } else { dir.begin_steps()? };

@@ -128,10 +128,8 @@ pub fn fastest(
         _ => String::new(),
     };
     let (what, words) = (self::long(chosen), tried.words());
-    reasons.push(format!(
-        "{what}: the fastest in a short trial (examples/s: {}){words}{rounds}{rival}",
-        list.join(", ")
-    ));
+    reasons
+        .push(format!("{what}: the fastest in a short trial (examples/s: {}){words}{rounds}{rival}", list.join(", ")));
     Ok(candidates.swap_remove(choice.chosen))
 }
 

@@ -79,7 +79,8 @@ pub fn configuration(flags: &Train, several: bool) -> Result<(Config, Option<Box
     }
     if (flags.resume.is_some() || recorded.is_some())
         && flags.plan.is_none()
-        && (flags.strategy.is_some() || flags.replicas.is_some()) {
+        && (flags.strategy.is_some() || flags.replicas.is_some())
+    {
         config.set("strategy.plan", "")?; // a run under a plan goes on without it
     }
     let plan = flags.plan.as_ref().map(|p| p.display().to_string());

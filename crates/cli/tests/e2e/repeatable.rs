@@ -62,7 +62,8 @@ fn threads_do_not_change_bits() {
 }
 
 /// Convolutions by every algorithm that was measured, large enough for their threads.
-const LENET: &str = "--set model.preset=lenet --set data.name=fake:28x28:10:400 --set train.batch=64 --set train.epochs=2";
+const LENET: &str =
+    "--set model.preset=lenet --set data.name=fake:28x28:10:400 --set train.batch=64 --set train.epochs=2";
 
 #[test]
 fn a_run_is_repeated_with_its_choices() {

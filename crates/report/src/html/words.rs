@@ -185,7 +185,7 @@ fn facts(run: &RunData, summary: &Summary) -> Vec<(&'static str, String)> {
         ("parameters", known(summary.parameters, format::count(summary.parameters))),
         ("data", summary.data.clone()),
         ("strategy", summary.strategy.clone()),
-        ("exactness", summary.exactness.name().into()),
+        ("exactness", format!("{}: {}", summary.exactness.name(), summary.exactness.words())),
         (
             "replicas",
             format!(
