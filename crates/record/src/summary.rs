@@ -328,7 +328,8 @@ impl Summary {
             .reduce(|best, epoch| if better(self.monitor, epoch, best) { epoch } else { best });
         self.best_epoch = best.map(|epoch| epoch.epoch);
         self.best_step = best.map(|epoch| epoch.step);
-        self.best_val_accuracy = best.and_then(|epoch| epoch.val_accuracy);
+        let accuracies = self.epochs.iter().filter_map(|e| e.val_accuracy).filter(|a| !a.is_nan());
+        self.best_val_accuracy = accuracies.reduce(f64::max);
         self.best_val_loss = self.epochs.iter().filter_map(|e| e.val_loss).filter(|l| !l.is_nan()).reduce(f64::min);
         if let (Some(partial), true) = (self.partial, self.epochs.is_empty()) {
             (self.train_accuracy, self.train_loss) = (Some(partial.train_accuracy), Some(partial.train_loss));

@@ -52,10 +52,7 @@ pub fn closing_table(summary: &Summary, checkpoints: Option<&Path>, style: Style
         push_result(&mut lines, "training", summary.train_accuracy, summary.train_loss);
     }
     if let Some(partial) = &summary.partial {
-        let mut so_far = Vec::new();
-        push_result(&mut so_far, "training", Some(partial.train_accuracy), Some(partial.train_loss));
-        let steps = format!("{} of {} steps of epoch {}", partial.steps, partial.of_steps, partial.epoch);
-        lines.extend(so_far.into_iter().map(|(label, words)| (label, format!("{words} ({steps})"))));
+        lines.push(("training", format::partial(partial)));
     }
     let all = if summary.seconds_total > summary.seconds_train {
         format!(" ({} with evaluation and start)", text::duration(summary.seconds_total))

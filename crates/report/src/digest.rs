@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use paceline_record::{RunData, StepRecord, Summary, TimeSplit};
+use paceline_record::{PartialEpoch, RunData, Status, StepRecord, Summary, TimeSplit};
 
 /// The run's summary, completed from its records; made from them alone if there is none.
 pub fn digest(run: &RunData) -> Summary {
@@ -23,7 +23,11 @@ pub fn digest(run: &RunData) -> Summary {
     if behind {
         summary.epochs = run.epochs.clone();
     }
-    if !told || behind {
+    let ended = matches!(summary.status, Status::Done | Status::Stopped | Status::Failed { .. });
+    let partial = if ended { summary.partial } else { partial(run) };
+    let changed = partial != summary.partial;
+    summary.partial = partial;
+    if !told || behind || changed {
         summary.settle();
     } else if summary.split_fractions.total() <= 0.0 {
         summary.split_fractions = summary.split.iter().copied().sum::<TimeSplit>().fractions();
@@ -42,6 +46,26 @@ pub fn digest(run: &RunData) -> Summary {
         summary.seconds_total = summary.seconds_train + evaluation;
     }
     summary
+}
+
+/// The epoch that the last steps belong to and that no epoch's record ends, from the steps of one rank.
+fn partial(run: &RunData) -> Option<PartialEpoch> {
+    let rank = run.steps.iter().map(|step| step.rank).min()?;
+    let epoch = run.steps.iter().map(|step| step.epoch).max()?;
+    let lines = || run.steps.iter().filter(|step| (step.rank, step.epoch) == (rank, epoch));
+    let samples: u64 = lines().map(|step| step.samples).sum();
+    let mean = |value: fn(&StepRecord) -> f64| {
+        lines().map(|step| value(step) * step.samples as f64).sum::<f64>() / samples as f64
+    };
+    let whole = run.epochs.iter().any(|record| record.epoch == epoch);
+    (!whole && samples > 0).then(|| PartialEpoch {
+        epoch,
+        steps: lines().map(|step| step.steps).sum(),
+        of_steps: 0,
+        samples,
+        train_loss: mean(|step| step.loss),
+        train_accuracy: mean(|step| step.accuracy),
+    })
 }
 
 fn splits_by_rank(run: &RunData) -> Vec<TimeSplit> {
@@ -78,6 +102,7 @@ mod tests {
             samples: 16,
             share: Some(8),
             batch: 16,
+            loss: 2.0 + step as f64,
             split: TimeSplit { compute, wait: 1.0, ..TimeSplit::default() },
             ..StepRecord::default()
         };
@@ -91,6 +116,9 @@ mod tests {
         assert_eq!((summary.name.as_str(), summary.replicas, summary.batch, summary.attempt), ("killed", 2, 16, 2));
         assert_eq!(summary.split[1].compute, 6.0);
         assert_eq!((summary.seconds_train, summary.examples_per_s), (8.0, 4.0));
+        let partial = summary.partial.unwrap();
+        assert_eq!((partial.epoch, partial.steps, partial.samples, partial.train_loss), (1, 2, 32, 2.5));
+        assert_eq!(summary.train_loss, Some(2.5), "of the epoch that it did not finish");
     }
 
     #[test]

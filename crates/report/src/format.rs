@@ -1,5 +1,7 @@
 //! Numbers as people write them. What needs a unit is in `paceline_base::text`; here are the figures of tables.
 
+use paceline_record::PartialEpoch;
+
 /// The sign for "not known".
 pub(crate) const NONE: &str = "–";
 
@@ -74,6 +76,17 @@ pub(crate) fn count(value: u64) -> String {
         out.push(digit);
     }
     out
+}
+
+/// "accuracy 31.25 %, loss 1.0523 (5 of 12 steps of epoch 1)"
+pub(crate) fn partial(partial: &PartialEpoch) -> String {
+    let of = if partial.of_steps > 0 { format!(" of {}", partial.of_steps) } else { String::new() };
+    let steps = format!("{}{of} steps of epoch {}", partial.steps, partial.epoch);
+    let accuracy = match partial.train_accuracy {
+        accuracy if accuracy.is_nan() => String::new(),
+        accuracy => format!("accuracy {}, ", percent(accuracy)),
+    };
+    format!("{accuracy}loss {} ({steps})", loss(partial.train_loss))
 }
 
 /// "a", "a and b", "a, b and c".

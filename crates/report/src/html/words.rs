@@ -25,12 +25,11 @@ pub(crate) fn tiles(summaries: &[Summary], comparison: &Comparison) -> String {
             let best = only.best_epoch.map_or(String::new(), |epoch| {
                 format!("epoch {epoch}, the best by {}", only.monitor.words().trim_start_matches("validation "))
             });
-            tile(
-                "validation accuracy",
-                only.best_val_accuracy.map_or(format::NONE.into(), format::percent),
-                best.clone(),
-            );
-            tile("validation loss", format::maybe_loss(only.best_val_loss), best);
+            let accuracy = only.best().and_then(|epoch| epoch.val_accuracy);
+            tile("validation accuracy", accuracy.map_or(format::NONE.into(), format::percent), best);
+            let lowest = only.epochs.iter().find(|e| e.val_loss.is_some() && e.val_loss == only.best_val_loss);
+            let lowest = lowest.map_or(String::new(), |epoch| format!("lowest, epoch {}", epoch.epoch));
+            tile("validation loss", format::maybe_loss(only.best_val_loss), lowest);
             tile("test accuracy", only.test_accuracy.map_or(format::NONE.into(), format::percent), String::new());
             if only.best_val_accuracy.is_none() {
                 tile(
@@ -197,6 +196,7 @@ fn facts(run: &RunData, summary: &Summary) -> Vec<(&'static str, String)> {
         ),
         ("plan", summary.plan.clone().unwrap_or_default()),
         ("seed", summary.seed.to_string()),
+        ("unfinished epoch", summary.partial.as_ref().map(format::partial).unwrap_or_default()),
         ("attempts", known(u64::from(summary.attempt.saturating_sub(1)), summary.attempt.to_string())),
         ("total time", known(u64::from(summary.seconds_total > 0.0), text::duration(summary.seconds_total))),
         ("cores used", crate::closing::cores_used(summary).unwrap_or_default()),
