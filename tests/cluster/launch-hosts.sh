@@ -28,9 +28,17 @@ size=$(($(stat -c %s bin/paceline) / 1000000 + 20))
 refused 2 "processes 1 (${name}1) cannot see $folder/hidden" -- train $small --run-dir hidden/r
 [ -z "$(ls -A hidden)" ] || fail "a refused job leaves files"
 
+# A host without the configuration file, and one without the folder: it is named, and nothing is tried again.
+echo 'format = 1' >hidden/cfg.toml
+refused 2 "process 1 on ${name}1 failed: .*hidden/cfg.toml: no such file" --max-restarts 3 -- train hidden/cfg.toml $small --run-dir r
+mkdir hidden/work && mv hidden/cfg.toml hidden/work
+(cd hidden/work && refused 2 "process 1 on ${name}1 failed: .*cfg.toml: no such file.*has no folder $folder/hidden/work" --max-restarts 3 -- \
+    train cfg.toml $small --run-dir "$folder/r") || exit 1
+rm -r hidden/work
+
 # An address that hosts do not reach: by hand, since lab/run gives the right one.
 "$lab/run" --name $name bash -c '"$0" launch --hosts "$LAB_HOSTS" --agent "$LAB_AGENT" --interface "$LAB_SUBNET" \
-    --address 203.0.113.9 -- train --quiet --run-dir r' "$program" >out.txt 2>&1
+    --address 203.0.113.9 --listen "$LAB_ADDRESS" --max-restarts 3 -- train --quiet --run-dir r' "$program" >out.txt 2>&1
 [ $? = 2 ] && grep -q "cannot reach paceline launch at 203.0.113.9" out.txt || fail "an address that nobody reaches: $(cat out.txt)"
 echo "ok: $(tail -1 out.txt | cut -c1-150)"
 refused 2 "no data set named" --max-restarts 3 -- train $small --set data.name=nosuch --run-dir r
@@ -39,6 +47,39 @@ refused 2 "no data set named" --max-restarts 3 -- train $small --set data.name=n
 "$lab/run" --on ${name}1 bash -c 'echo other >> bin/paceline'
 program=$folder/bin/paceline refused 2 "processes 1 (${name}1) run another program" -- train $small --run-dir r
 [ ! -e r ] || fail "a refused job leaves a run"
+"$lab/down" --name $name >/dev/null
+
+# An outage: the host is named, in one sentence, and nobody has to read what mpirun thinks of it.
+"$lab/up" --hosts 2 --name $name >up.log 2>&1 || fail "$(cat up.log)"
+(timeout 300 "$lab/run" --name $name "$program" launch --max-restarts 3 --start-timeout 15 -- train $small --set train.epochs=1000000 \
+    --set train.max_steps=20000 --set checkpoint.every=25 --run-dir outage >job.out 2>job.err; echo "exit $?" >>job.err) &
+while [ "$(find outage/checkpoints -name 'step-*' 2>/dev/null | wc -l)" = 0 ]; do sleep 0.05; done
+"$lab/cut" ${name}1 >/dev/null
+for _ in $(seq 900); do ! grep -q "host ${name}1 does not answer" job.err || break; sleep 0.1; done
+"$lab/mend" ${name}1 >/dev/null
+wait
+grep -q "host ${name}1 does not answer" job.err || fail "the host is not named: $(cat job.err)"
+! grep -qE "ORTE|-----|PMIX" job.err || fail "what mpirun says: $(cat job.err)"
+grep -q "exit 0" job.err || fail "it did not end well: $(cat job.err job.out)"
+echo "ok: $(grep -m 1 'does not answer' job.err)"
+"$lab/down" --name $name >/dev/null
+
+# Ports: launch and all that it starts listen in the range only.
+"$lab/up" --hosts 2 --name $name >up.log 2>&1 || fail "$(cat up.log)"
+(timeout 100 "$lab/run" --name $name "$program" launch --ports 42000-42030 -- train $small --set train.epochs=1000000 \
+    --set train.max_steps=3000 --set checkpoint.every=25 --run-dir ports >job.out 2>&1; echo "exit $?" >>job.out) &
+while [ "$(find ports/checkpoints -name 'step-*' 2>/dev/null | wc -l)" = 0 ]; do sleep 0.05; done
+for host in ${name}0 ${name}1; do
+    "$lab/run" --on $host ss -ltnH | awk '{ print $4 }' | grep -v '^127\.\|^\[::1\]' >listening.txt
+    grep -q . listening.txt || fail "$host: nothing listens, which cannot be"
+    while read -r at; do
+        port=${at##*:}
+        { [ "$port" -ge 42000 ] && [ "$port" -le 42030 ]; } || fail "$host listens at $at: $(cat listening.txt)"
+    done <listening.txt
+done
+wait
+grep -q "exit 0" job.out || fail "ports: it did not end well: $(cat job.out)"
+echo "ok: with --ports, hosts listen at $(sed 's/.*://' listening.txt | sort -u | tr '\n' ' ')"
 "$lab/down" --name $name >/dev/null
 
 # Elastic: the job goes on without the host, and ends as it should.

@@ -11,7 +11,7 @@ use paceline::Kind;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse(); // wrong flags end here, with exit code 2
+    let cli = Cli::try_parse().unwrap_or_else(|e| tethered::refuse_flags(&e)); // with exit code 2
     start_log(&cli.log);
     tethered::name_panics();
     let result = match cli.command {
@@ -32,7 +32,10 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
-            screen::warn(&format!("paceline: {e}"));
+            match paceline::launch::last_words(&e) {
+                Some(words) => eprint!("{words}"),
+                None => screen::warn(&format!("paceline: {e}")),
+            }
             ExitCode::from(if e.kind() == Kind::User { 2 } else { 1 })
         }
     }

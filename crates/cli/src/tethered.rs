@@ -19,6 +19,20 @@ pub fn tethered<T>(work: impl FnOnce(Option<&Tether>) -> Result<T>) -> Result<T>
     result
 }
 
+/// Ends the program because of its flags. Under `launch`, whose own flags were right, this is another program than on the
+/// first host: `launch` says so.
+pub fn refuse_flags(error: &clap::Error) -> ! {
+    let text = error.to_string();
+    let first = text.lines().next().unwrap_or("").trim_start_matches("error: ").to_string();
+    if error.use_stderr()
+        && let Some(words) = paceline::launch::last_words(&paceline::Error::user(first))
+    {
+        eprint!("{words}");
+        std::process::exit(2);
+    }
+    error.exit()
+}
+
 /// `[1 host] `, before every line of a process that is not the first; nothing otherwise.
 pub fn prefix() -> &'static str {
     static PREFIX: OnceLock<String> = OnceLock::new();

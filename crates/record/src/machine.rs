@@ -52,9 +52,8 @@ pub fn oom_kills() -> Option<u64> {
 }
 
 fn kills_in(groups: &str, read: &dyn Fn(&str) -> String) -> Option<u64> {
-    let count = |path: String| {
-        read(&path).lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse::<u64>().ok())
-    };
+    let count =
+        |path: String| read(&path).lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse::<u64>().ok());
     groups.lines().find_map(|line| {
         let (root, path) = memory_group(line)?;
         let file = if root.ends_with("/memory") { "memory.oom_control" } else { "memory.events" };
@@ -201,7 +200,8 @@ mod tests {
         assert_eq!(kills_in("0::/job\n", &files), Some(2));
         assert_eq!(kills_in("9:name=systemd:/\n4:memory:/old\n0::/\n", &files), Some(5));
         assert_eq!(kills_in("0::/\n", &files), None, "the root counts nobody");
-        let container = |path: &str| if path == "/sys/fs/cgroup/memory.events" { "oom_kill 1\n".into() } else { String::new() };
+        let container =
+            |path: &str| if path == "/sys/fs/cgroup/memory.events" { "oom_kill 1\n".into() } else { String::new() };
         assert_eq!(kills_in("0::/outside\n", &container), Some(1));
     }
 

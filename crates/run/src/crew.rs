@@ -286,6 +286,13 @@ impl Crew {
         self.world.as_mut().ok_or_else(|| Error::internal("processes that are not connected yet"))
     }
 
+    /// Tells `launch`, if it started this process, of an error before the run begins.
+    pub fn failed(&mut self, error: &Error) {
+        if let Some(tether) = &self.tether {
+            tether.failed(error);
+        }
+    }
+
     /// The last word of a run.
     pub(crate) fn end<T>(&mut self, result: &Result<T>) {
         match (&self.tether, result) {

@@ -10,11 +10,13 @@ use std::path::Path;
 pub fn run(flags: &Train) -> Result<()> {
     let started = paceline::comm::world::started(|name| std::env::var(name).ok());
     let several = started.is_some_and(|s| s.processes > 1);
-    let (config, recorded) = configuration(flags, several)?;
     if flags.summary || flags.explain {
+        let (config, recorded) = configuration(flags, several)?;
         return describe(flags, &config, recorded.as_deref());
     }
+    // First of all: `launch` is to hear of everything that goes wrong from here on.
     let mut crew = paceline::Crew::from_env()?;
+    let (config, recorded) = configuration(flags, several).inspect_err(|e| crew.failed(e))?;
     let stop = super::stop_on_signal("stopping after this step, with a checkpoint");
     let line = crew.tether().map(Tether::line);
     let screen = Screen::new(flags.quiet || flags.json || !crew.leads()).through(line.clone());

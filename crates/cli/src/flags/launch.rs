@@ -1,6 +1,7 @@
 //! The flags of `paceline launch`.
 
 use clap::Args;
+use paceline::launch::Ports;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
@@ -50,7 +51,13 @@ pub struct Launch {
     /// Where processes reach this program [default: the address from which the first host is reached]
     #[arg(long, value_name = "IP")]
     pub address: Option<IpAddr>,
-    /// The port there [default: any that is free]
+    /// Where this program listens, if others reach it under another address (a forwarded port) [default: the --address]
+    #[arg(long, value_name = "IP")]
+    pub listen: Option<IpAddr>,
+    /// Ports that this program and the processes may listen at [default: any that are free]
+    #[arg(long, value_name = "FIRST-LAST", value_parser = Ports::parse)]
+    pub ports: Option<Ports>,
+    /// The port of this program [default: the first free one of --ports, or any]
     #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
     pub port: u16,
     /// The network that processes use among themselves, such as 10.0.0.0/24

@@ -1,7 +1,8 @@
 //! `paceline launch`: wrong input, one process without MPI that dies, hangs and is stopped, and several over MPI.
 
 use crate::session::{SMALL, Session, done, has};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
 use std::process::{Child, Output, Stdio};
 
 /// Practically without an end.
@@ -35,6 +36,11 @@ fn wrong_input_is_said_before_anything_starts() {
             ("launch --np 1 --env =x -- train", &["--env =x"]),
             ("launch --np 2 -- matmul --n x", &["--n"]),
             ("launch --np 1 --interface eth0 -- train", &["--interface eth0", "10.0.0.0/24"]),
+            ("launch --np 1 --ports 42000-42003 -- train", &["4 ports", "may need 7"]),
+            (
+                "launch --np 1 --address 203.0.113.9 -- train",
+                &["203.0.113.9 is not an address of this machine", "--listen"],
+            ),
             ("launch --np 1 --max-restarts 1 --elastic --min-ranks 2 -- train", &["--min-ranks 2"]),
         ],
     );
@@ -180,9 +186,173 @@ fn launch_killed_leaves_nobody() {
     }
 }
 
+/// Where a process listens: address and port, as `/proc` writes them, of the sockets that it holds.
+fn listening(pid: i32) -> Vec<(String, u16)> {
+    let mut found = Vec::new();
+    let links = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten();
+    let sockets: Vec<String> = links
+        .filter_map(|l| {
+            std::fs::read_link(l.path()).ok()?.to_str()?.strip_prefix("socket:[")?.strip_suffix(']').map(String::from)
+        })
+        .collect();
+    for table in ["tcp", "tcp6"] {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default();
+        for line in text.lines().skip(1) {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            if fields[3] == "0A" && sockets.iter().any(|s| s == fields[9]) {
+                let (address, port) = fields[1].rsplit_once(':').unwrap();
+                found.push((address.to_string(), u16::from_str_radix(port, 16).unwrap()));
+            }
+        }
+    }
+    found
+}
+
+/// The port of a launch, which must listen on the loopback only.
+fn port(job: &Job) -> u16 {
+    let all = listening(job.child.id() as i32);
+    assert_eq!(all.iter().map(|(address, _)| address.as_str()).collect::<Vec<_>>(), ["0100007F"]);
+    all[0].1
+}
+
+/// Whoever connects and says nothing, or one byte, costs the job nothing, however many they are.
+#[test]
+fn strangers_at_the_port_hold_up_nothing() {
+    let s = Session::new();
+    let line = "launch --np 1 --max-restarts 1 --heartbeat-timeout 60 --json --";
+    let mut job = Job::start(&s, &format!("{line} train {SMALL} {ENDLESS} --run-dir r"));
+    job.until("\"began\"");
+    wait_for_a_checkpoint(&s, "r");
+    let port = port(&job);
+    let mut held: Vec<TcpStream> = Vec::new();
+    for n in 0..600 {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        if n % 2 == 0 {
+            let _ = stream.write_all(b"{"); // it may have been sent away
+        }
+        held.push(stream);
+    }
+    let first = processes(&s, "r");
+    signal(&s, "-KILL", first[0]);
+    job.until("\"decided\"");
+    job.until("\"began\"");
+    let open = std::fs::read_dir(format!("/proc/{}/fd", job.child.id())).unwrap().count();
+    assert!(open < 200, "{open} descriptors: strangers are kept");
+    signal(&s, "-INT", job.child.id() as i32);
+    done("launch", &job.end());
+    assert_eq!(processes(&s, "r"), [0i32; 0]);
+    drop(held);
+}
+
+/// Launch is suspended, as by Ctrl-Z: processes end themselves, and that is what is said.
+#[test]
+fn a_process_that_lost_launch_was_not_killed() {
+    let s = Session::new();
+    let line = "launch --np 1 --max-restarts 1 --heartbeat-timeout 2 --json --";
+    let mut job = Job::start(&s, &format!("{line} train {SMALL} {ENDLESS} --run-dir r"));
+    job.until("\"began\"");
+    wait_for_a_checkpoint(&s, "r");
+    let launch = job.child.id() as i32;
+    signal(&s, "-STOP", launch);
+    while !processes(&s, "r").is_empty() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    signal(&s, "-CONT", launch);
+    let failed = job.until("\"failed\"");
+    has(&failed, &["\"how\":\"lost\"", "process 0 on localhost ended itself", "not heard from paceline launch"]);
+    has(&job.until("\"decided\""), &["\"restart\":true"]);
+    job.until("\"began\"");
+    signal(&s, "-INT", launch);
+    done("launch", &job.end());
+}
+
 #[cfg(feature = "mpi")]
 mod mpi {
     use super::*;
+
+    /// Ranks of one machine meet in shared memory: no port of theirs is open, and launch's only to this machine.
+    #[test]
+    fn a_job_on_one_machine_listens_to_nobody_else() {
+        let s = Session::new();
+        let line = format!("launch --np 2 --json -- train {SMALL} {ENDLESS} --run-dir r");
+        let mut job = Job::start(&s, &line);
+        job.until("\"began\"");
+        wait_for_a_checkpoint(&s, "r");
+        port(&job);
+        let ranks = processes(&s, "r");
+        assert_eq!(ranks.len(), 2);
+        for rank in ranks {
+            assert_eq!(listening(rank), [], "rank {rank}");
+        }
+        signal(&s, "-INT", job.child.id() as i32);
+        done("launch", &job.end());
+    }
+
+    /// What `launch` started itself: mpirun.
+    fn child_of(pid: u32) -> i32 {
+        let of = |entry: &std::fs::DirEntry| -> Option<i32> {
+            let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
+            let parent: u32 = stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()?;
+            (parent == pid).then(|| entry.file_name().to_str()?.parse().ok())?
+        };
+        std::fs::read_dir("/proc").unwrap().flatten().find_map(|e| of(&e)).expect("a child")
+    }
+
+    #[test]
+    fn the_death_of_mpirun_uses_up_restarts() {
+        let s = Session::new();
+        let line = "launch --np 2 --max-restarts 1 --heartbeat-timeout 60 --json --";
+        let mut job = Job::start(&s, &format!("{line} train {SMALL} {ENDLESS} --run-dir r"));
+        for decided in ["restart 1 of 1 from the last checkpoint", "all 1 restarts are used up"] {
+            job.until("\"began\"");
+            wait_for_a_checkpoint(&s, "r");
+            signal(&s, "-KILL", child_of(job.child.id()));
+            has(&job.until("\"failed\""), &["\"how\":\"starter\"", "mpirun", "was killed by signal 9"]);
+            has(&job.until("\"decided\""), &[decided]);
+        }
+        assert_eq!(job.end().status.code(), Some(1));
+        assert_eq!(processes(&s, "r"), [0i32; 0], "nobody is left");
+    }
+
+    /// A stand-in for mpirun that starts the second of two processes in another folder, as on a host that lacks this one.
+    const ELSEWHERE: &str = r#"#!/bin/sh
+[ "$1" = --version ] && { echo "mpirun (Open MPI) 4.1.4"; exit 0; }
+while [ "${1##*/}" != paceline ]; do shift; done
+export OMPI_COMM_WORLD_SIZE=2
+(OMPI_COMM_WORLD_RANK=0 exec "$@") &
+first=$!
+(cd elsewhere && OMPI_COMM_WORLD_RANK=1 exec "$@")
+code=$?
+kill -9 $first
+wait $first 2>/dev/null
+exit $code
+"#;
+
+    #[test]
+    fn a_host_without_the_configuration_is_named_and_not_tried_again() {
+        let s = Session::new();
+        s.write("mpirun", ELSEWHERE);
+        s.write("cfg.toml", "format = 1\n[train]\nepochs = 1\n");
+        s.write("elsewhere/other.toml", "");
+        let status = s.program("chmod").args(["+x", "mpirun"]).status().unwrap();
+        assert!(status.success());
+        let line = "launch --np 2 --mpirun ./mpirun --max-restarts 3 -- train cfg.toml --run-dir r";
+        let output = s.command(line).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        has(
+            &text,
+            &[
+                "process 1 on localhost failed",
+                "cfg.toml",
+                "no such file",
+                "it runs in",
+                "elsewhere",
+                "not started again",
+            ],
+        );
+        assert!(!text.contains("ended without a word") && !text.contains("attempt 2"), "{text}");
+    }
 
     #[test]
     fn two_processes_train_and_only_the_first_speaks() {

@@ -15,6 +15,8 @@ pub enum How {
     Said(u8),
     /// A process ended without a word.
     Died,
+    /// A process no longer heard from `launch`, and ended itself.
+    Lost,
     /// A process gives no sign of life.
     Silent,
     /// Nor does any other on its host.
@@ -72,6 +74,8 @@ pub struct State {
     pub run_dir: Option<PathBuf>,
     /// Whether any attempt had leave to begin.
     pub began: bool,
+    /// Whether this one had.
+    pub trained: bool,
     /// The person asked for the end.
     pub stopping: bool,
     /// Failures of earlier attempts.
@@ -115,7 +119,8 @@ pub fn decide(state: &State, failure: &Failure) -> (Decision, String) {
     {
         return give_up("it failed in the same way, at the same step, as before");
     }
-    let away = matches!(failure.how, How::Absent | How::Starter);
+    // Processes that did not come up: a host is still away. Where they had come up and begun, it is a failure like others.
+    let away = matches!(failure.how, How::Absent | How::Starter) && !state.trained;
     if away && state.waits >= WAITS {
         return give_up(&format!("it has not come up again in {WAITS} attempts"));
     }
@@ -191,9 +196,15 @@ mod tests {
             min_ranks: 1,
             run_dir: Some("runs/x".into()),
             began: true,
+            trained: true,
             stopping: false,
             earlier: Vec::new(),
         }
+    }
+
+    /// Of an attempt in which processes did not come up, after others that had begun.
+    fn waiting() -> State {
+        State { trained: false, ..state() }
     }
 
     fn failure(how: How) -> Failure {
@@ -216,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_dead_process_is_started_again_at_once() {
-        for how in [How::Died, How::Silent, How::Stuck, How::Said(1)] {
+        for how in [How::Died, How::Lost, How::Silent, How::Stuck, How::Said(1), How::Starter] {
             let words = ["restart 1 of 3", "last checkpoint of runs/x", "same 4 processes"];
             assert_eq!(restarts(&state(), how, "a:2,b:2", &words), Duration::ZERO);
         }
@@ -228,11 +239,11 @@ mod tests {
     fn what_would_fail_again_is_not_started_again() {
         gives_up(&state(), How::Said(2), "input is wrong");
         gives_up(&state(), How::Refused, "input is wrong");
-        let never = State { began: false, ..state() };
+        let never = State { began: false, ..waiting() };
         gives_up(&never, How::Absent, "never ran");
         gives_up(&never, How::Starter, "never ran");
-        restarts(&state(), How::Starter, "a:2,b:2", &["another attempt", "does not count"]);
-        gives_up(&State { max_restarts: 0, ..state() }, How::Starter, "--max-restarts");
+        restarts(&waiting(), How::Starter, "a:2,b:2", &["another attempt", "does not count"]);
+        gives_up(&State { max_restarts: 0, ..waiting() }, How::Starter, "--max-restarts");
         gives_up(&State { stopping: true, ..state() }, How::Died, "stopped");
         gives_up(&State { restarts: 3, ..state() }, How::Died, "all 3 restarts");
         gives_up(&State { max_restarts: 0, ..state() }, How::Died, "--max-restarts");
@@ -242,14 +253,26 @@ mod tests {
     }
 
     #[test]
+    fn an_attempt_that_trained_is_a_restart_whatever_ended_it() {
+        for how in [How::Starter, How::Absent] {
+            let (decision, reason) = decide(&state(), &failure(how.clone()));
+            assert!(matches!(decision, Decision::Restart { counts: true, .. }), "{reason}");
+            gives_up(&State { restarts: 3, ..state() }, how.clone(), "all 3 restarts");
+            // Many attempts that trained are not many attempts to come up.
+            let many = State { restarts: 20, max_restarts: 30, waits: WAITS, ..state() };
+            restarts(&many, how, "a:2,b:2", &["restart 21 of 30"]);
+        }
+    }
+
+    #[test]
     fn a_host_that_is_gone_is_waited_for_or_left_out() {
         let pause = restarts(&state(), How::HostSilent, "a:2,b:2", &["in 2 s"]);
         assert_eq!(pause, Duration::from_secs(2));
         // An outage takes one restart, however long: attempts that find the host still away do not count.
-        let later = State { restarts: 3, waits: 2, ..state() };
+        let later = State { restarts: 3, waits: 2, ..waiting() };
         assert_eq!(restarts(&later, How::Absent, "a:2,b:2", &["does not count", "in 8 s"]), Duration::from_secs(8));
         gives_up(&State { waits: WAITS, ..later.clone() }, How::Absent, "not come up again in 12 attempts");
-        gives_up(&later, How::HostSilent, "all 3 restarts");
+        gives_up(&State { trained: true, ..later }, How::HostSilent, "all 3 restarts");
         let elastic = State { elastic: true, ..state() };
         assert_eq!(restarts(&elastic, How::HostSilent, "a:2", &["2 processes", "without b"]), Duration::ZERO);
         restarts(&elastic, How::Died, "a:2,b:2", &["same 4"]);

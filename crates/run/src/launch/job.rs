@@ -1,21 +1,26 @@
 //! A job from its first attempt to its end: checks, attempts, what is said of them.
 
 use super::brood::{self, Brood, Stream};
-use super::control::{Control, Heard, to_channel};
+use super::control::{Control, Heard, Place, to_channel};
 use super::decide::{Decision, Failure, How, State, decide};
 use super::hosts::Hosts;
 use super::mpirun::{Start, Starter, find, variables_to_pass};
 use super::muster::{Limits, Muster};
+use super::ports::Ports;
+use super::reach::{self, Answering};
 use super::scheduler::Scheduler;
-use super::word::{Order, Progress, VARIABLE, Word};
-use super::{facts, reach, tether};
+use super::word::{LastWords, Order, Progress, VARIABLE, Word};
+use super::{facts, secret};
 use paceline_base::{Error, Result};
+use paceline_record::machine;
 use serde::Serialize;
 use std::net::IpAddr;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// What is to be started, and how it is watched.
@@ -43,8 +48,12 @@ pub struct Launch {
     pub agent: Option<PathBuf>,
     /// Where processes reach this program.
     pub address: Option<IpAddr>,
+    /// Where this program listens; `address` if not given.
+    pub listen: Option<IpAddr>,
     /// At which port; 0: any.
     pub port: u16,
+    /// Ports that this program and the processes may listen at; any if not given.
+    pub ports: Option<Ports>,
     /// The network that processes use among themselves.
     pub interface: Option<String>,
     /// `NAME` or `NAME=VALUE` for the processes.
@@ -127,6 +136,9 @@ pub enum LaunchEnd {
 /// Seconds in which processes that have done their work must end.
 const FAREWELL: f64 = 30.0;
 
+/// How long lines may outlast the starter.
+const LINGER: Duration = Duration::from_secs(2);
+
 enum Event {
     Heard(Heard),
     Line(Stream, String),
@@ -153,10 +165,34 @@ pub fn launch(
     let interface = job.interface.as_deref();
     let interface_name = interface.map(reach::in_network).transpose()?.map(|(_, name)| name);
     let address = job.address.map_or_else(|| reach::own_address(&job.hosts, interface), Ok)?;
+    if let Some(ports) = job.ports {
+        ports.enough(&job.hosts)?;
+    }
     let program = std::env::current_exe().map_err(|e| Error::failure(format!("this program's file is gone: {e}")))?;
     let (sender, events) = channel();
-    let control = Control::listen(address, job.port, to_channel(sender.clone()))?;
-    let mut run = Run { job, starter, program, interface_name, control, sender, events, view, stop };
+    let ports = match (job.port, job.ports) {
+        (0, Some(Ports { first, last })) => first..=last,
+        (port, _) => port..=port,
+    };
+    let place = Place { listen: job.listen.unwrap_or(address), address, ports };
+    let control = Control::listen(&place, to_channel(sender.clone()))?;
+    // Meanwhile, since a host behind a firewall takes its time not to answer.
+    let (hosts, agent, ours) = (job.hosts.clone(), job.agent.clone(), job.scheduler.is_none());
+    let answering =
+        (ours && !hosts.are_here()).then(|| std::thread::spawn(move || Answering::ask(&hosts, agent.as_deref())));
+    let mut run = Run {
+        job,
+        starter,
+        program,
+        interface_name,
+        control,
+        asked: answering,
+        answering: None,
+        sender,
+        events,
+        view,
+        stop,
+    };
     run.all_attempts(resume)
 }
 
@@ -166,6 +202,9 @@ struct Run<'a> {
     program: PathBuf,
     interface_name: Option<String>,
     control: Control,
+    /// Which hosts answered when the job began, until it is known; then what it found.
+    asked: Option<JoinHandle<Answering>>,
+    answering: Option<Answering>,
     sender: Sender<Event>,
     events: Receiver<Event>,
     view: &'a dyn LaunchView,
@@ -191,6 +230,7 @@ impl Run<'_> {
             min_ranks: job.min_ranks,
             run_dir: None,
             began: false,
+            trained: false,
             stopping: false,
             earlier: Vec::new(),
         };
@@ -244,7 +284,9 @@ impl Run<'_> {
     fn command(&self, hosts: &Hosts, arguments: &[String], variable: &str) -> Command {
         let job = self.job;
         let name = |v: &String| v.split_once('=').map_or(v.clone(), |(n, _)| n.to_string());
-        let mut variables = variables_to_pass(std::env::vars().map(|(n, _)| n));
+        let mut set: Vec<String> = std::env::vars_os().filter_map(|(n, _)| n.into_string().ok()).collect();
+        set.extend(job.environment.iter().map(name));
+        let mut variables = variables_to_pass(set.iter().cloned());
         variables.extend(job.environment.iter().map(name));
         let start = Start {
             hosts,
@@ -256,9 +298,11 @@ impl Run<'_> {
             variables: &variables,
             more: &job.mpirun_arguments,
             root: nix::unistd::geteuid().is_root(),
+            ports: job.ports.map(|ports| ports.behind(self.control.port())),
+            set: &set,
         };
         let mut command = Command::new(self.starter.program(&start));
-        command.args(self.starter.arguments(&start)).env(VARIABLE, variable);
+        command.args(self.starter.arguments(&start)).env(VARIABLE, variable).envs(self.starter.variables(&start));
         if std::env::var_os("UCX_LOG_FILE").is_none() {
             command.env("UCX_LOG_FILE", "stderr"); // warnings of MPICH's transport do not belong into results
         }
@@ -267,7 +311,7 @@ impl Run<'_> {
     }
 
     fn attempt(&mut self, attempt: u32, state: &mut State, arguments: &[String]) -> Result<Attempt> {
-        let token = random_token()?;
+        let token = secret::random()?;
         let limits = self.job.limits;
         let hosts = state.hosts.clone();
         let variable = self.control.admit(attempt, &token, hosts.processes(), limits.silence);
@@ -280,9 +324,8 @@ impl Run<'_> {
             muster: Muster::new(hosts, limits, attempt, notes),
             attempt,
             begin: Instant::now(),
-            oom: tether::oom_kills(),
+            oom: machine::oom_kills(),
             said: Default::default(),
-            last_words: Default::default(),
             muted: false,
             framed: false,
             stops: 0,
@@ -305,22 +348,55 @@ impl Run<'_> {
         if let Some(dir) = watch.muster.run_dir() {
             state.run_dir = Some(dir.clone());
         }
-        state.began |= watch.muster.begun();
+        state.trained = watch.muster.begun();
+        state.began |= state.trained;
         let Attempt::Failed(failure) = end else { return Ok(end) };
-        let words = failure.process.and_then(|p| watch.last_words.get(&p)).map(String::as_str);
-        let oom = tether::oom_kills() > watch.oom;
-        let failure = watch.muster.explain(failure, &watch.said.make_contiguous().join("\n"), words, oom);
+        let oom = machine::oom_kills().unwrap_or(0).saturating_sub(watch.oom.unwrap_or(u64::MAX));
+        let failure = watch.muster.explain(failure, &watch.said.make_contiguous().join("\n"), oom);
+        let failure = self.outage(state, failure);
         if matches!(failure.how, How::Starter | How::Absent) {
-            // Nothing else tells what was wrong.
-            watch.said.iter().filter(|l| !l.is_empty()).for_each(|l| self.view.line(Stream::Err, l));
+            // Where a host is known to be away, what the starter says of it adds nothing.
+            let known = state.began && failure.host.is_some();
+            for text in watch.said.iter().filter(|l| !l.is_empty()) {
+                match known {
+                    true => tracing::debug!("{text}"),
+                    false => self.view.line(Stream::Err, text),
+                }
+            }
         }
         tracing::debug!("everything ended in {:.2} s", seen.elapsed().as_secs_f64());
         Ok(Attempt::Failed(failure))
     }
 
+    /// Where processes did not come up: the host that does not answer, if there is one.
+    fn outage(&mut self, state: &State, failure: Failure) -> Failure {
+        if state.trained || !matches!(failure.how, How::Starter | How::Absent) {
+            return failure;
+        }
+        if let Some(asked) = self.asked.take() {
+            self.answering = asked.join().ok();
+        }
+        let missing = self.answering.as_ref().map(|a| a.missing(&state.hosts)).unwrap_or_default();
+        match reach::missing_words(&missing) {
+            Some((host, why)) => Failure { process: None, host: Some(host), how: How::Absent, why, step: failure.step },
+            None => failure,
+        }
+    }
+
     /// Until the attempt is over or must be ended.
     fn watch(&self, watch: &mut Watch, brood: &mut Brood) -> Attempt {
+        let mut looked = Instant::now();
         loop {
+            if looked.elapsed() > Duration::from_secs(1) {
+                // This program itself did not run (it was suspended): what came meanwhile is read before anyone is judged.
+                while let Ok(event) = self.events.recv_timeout(Duration::from_millis(500)) {
+                    self.take(watch, event);
+                    if looked.elapsed() > Duration::from_secs(5) {
+                        break;
+                    }
+                }
+            }
+            looked = Instant::now();
             match self.events.recv_timeout(Duration::from_millis(50)) {
                 Ok(event) => {
                     self.take(watch, event);
@@ -345,12 +421,27 @@ impl Run<'_> {
             let now = watch.now();
             let ended = brood.ended();
             if ended.is_some() {
-                // What was said before the end is still on its way.
-                while let Ok(event) = self.events.recv_timeout(Duration::from_millis(100)) {
-                    self.take(watch, event);
+                // What was said before the end is still on its way: until lines have ended too, but not for ever, where
+                // processes have outlived the starter.
+                let begin = Instant::now();
+                let quiet = || if begin.elapsed() < LINGER { Duration::from_millis(100) } else { Duration::ZERO };
+                loop {
+                    match self.events.recv_timeout(quiet()) {
+                        Ok(event) => self.take(watch, event),
+                        Err(_) if watch.muster.has_open_lines() && begin.elapsed() < LINGER => {}
+                        Err(_) => break,
+                    }
                 }
             }
             watch.muted |= watch.muster.trouble().is_some();
+            if let Some(signal) = ended.and_then(|status| status.signal()) {
+                match self.starter {
+                    Starter::Direct => watch.keep(format!("process rank 0 exited on signal {signal}")),
+                    // It was killed: processes that ended, ended with it.
+                    _ if !watch.muster.has_said() && !watch.muster.done() => return self.starter_ended(watch, ended),
+                    _ => {}
+                }
+            }
             if let Some(failure) = watch.muster.verdict(now, ended.is_some()) {
                 return Attempt::Failed(failure);
             }
@@ -361,20 +452,21 @@ impl Run<'_> {
                 if watch.muster.done() || (watch.muster.nobody() && status.success()) {
                     return Attempt::Done;
                 }
-                let why = format!("{} {}", self.starter.name(), brood::words(status));
-                let why = match watch.last_words.values().next() {
-                    Some(words) => words.clone(),
-                    None if watch.muster.nobody() => format!("{why} before any process came up"),
-                    None => why,
-                };
-                // A process that refuses its input before it has a line says so by its exit code.
-                let how = if status.code() == Some(2) { How::Said(2) } else { How::Starter };
-                let process = watch.last_words.keys().next().copied();
-                let host = process.map(|p| watch.host(p));
-                let why = if process.is_some() { format!("failed: {why}") } else { why };
-                return Attempt::Failed(Failure { process, host, how, why, step: 0 });
+                return self.starter_ended(watch, ended);
             }
         }
+    }
+
+    /// The starter has ended, and no process has told why.
+    fn starter_ended(&self, watch: &Watch, status: Option<ExitStatus>) -> Attempt {
+        let ended = status.map_or_else(|| "ended".into(), brood::words);
+        let early = if watch.muster.nobody() { " before any process came up" } else { "" };
+        if self.starter == Starter::Direct && !watch.muster.nobody() {
+            let host = Some(watch.muster.host_of(0).into());
+            return Attempt::Failed(Failure { process: Some(0), host, how: How::Died, why: ended, step: 0 });
+        }
+        let why = format!("{} {ended}{early}", self.starter.name());
+        Attempt::Failed(Failure { process: None, host: None, how: How::Starter, why, step: 0 })
     }
 
     fn take(&self, watch: &mut Watch, event: Event) {
@@ -403,12 +495,12 @@ impl Run<'_> {
             Event::Line(Stream::Out, text) if self.starter.says(&text) => watch.keep(text),
             Event::Line(Stream::Out, text) => self.view.line(Stream::Out, &text),
             Event::Line(Stream::Err, text) => {
-                if let Some((process, words)) = last_words(&text) {
-                    watch.last_words.entry(process).or_insert_with(|| words.into());
+                if let Some(words) = LastWords::parse(&text) {
+                    watch.muster.left(words, now);
                     return;
                 }
                 let frame = self.starter.frames(&text);
-                let own = frame || watch.framed;
+                let own = frame || watch.framed || self.starter.mutters(&text);
                 watch.framed ^= frame;
                 if !own && !watch.muted && !watch.muster.nobody() {
                     self.view.line(Stream::Err, &text);
@@ -424,12 +516,10 @@ struct Watch {
     muster: Muster,
     attempt: u32,
     begin: Instant,
-    /// Kills for memory on this machine before it.
-    oom: u64,
+    /// Kills for memory in this process's control group before it.
+    oom: Option<u64>,
     /// What came on standard error, and what the starter said, for causes.
     said: std::collections::VecDeque<String>,
-    /// The error that a process printed last.
-    last_words: std::collections::BTreeMap<usize, String>,
     /// Something failed: what is said from now on are echoes.
     muted: bool,
     /// Within a text of the starter's own, which is kept for when nothing better is known.
@@ -448,45 +538,5 @@ impl Watch {
             self.said.pop_front();
         }
         self.said.push_back(text);
-    }
-
-    fn host(&self, process: usize) -> String {
-        self.muster.host_of(process).into()
-    }
-}
-
-/// `[1 b] paceline: words` as (1, words); without a prefix it is process 0.
-fn last_words(line: &str) -> Option<(usize, &str)> {
-    let (process, rest) = match line.strip_prefix('[').and_then(|l| l.split_once("] ")) {
-        Some((who, rest)) => (who.split(' ').next()?.parse().ok()?, rest),
-        None => (0, line),
-    };
-    Some((process, rest.strip_prefix("paceline: ")?))
-}
-
-/// What only processes of this attempt know.
-fn random_token() -> Result<String> {
-    let mut bytes = [0u8; 16];
-    let path = Path::new("/dev/urandom");
-    let mut file = std::fs::File::open(path).map_err(|e| Error::io("read", path, &e))?;
-    std::io::Read::read_exact(&mut file, &mut bytes).map_err(|e| Error::io("read", path, &e))?;
-    Ok(bytes.iter().map(|b| format!("{b:02x}")).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_last_words_of_a_process_are_known_by_their_form() {
-        assert_eq!(last_words("[12 b] paceline: disk full"), Some((12, "disk full")));
-        assert_eq!(last_words("paceline: no such file"), Some((0, "no such file")));
-        assert_eq!(last_words("[host:123] *** an error"), None);
-        assert_eq!(last_words("[1 b] epoch 1/3"), None);
-    }
-
-    #[test]
-    fn tokens_differ() {
-        assert_ne!(random_token().unwrap(), random_token().unwrap());
     }
 }

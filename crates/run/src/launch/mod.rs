@@ -12,8 +12,10 @@ mod hosts;
 mod job;
 mod mpirun;
 mod muster;
+mod ports;
 mod reach;
 mod scheduler;
+mod secret;
 mod tether;
 mod word;
 
@@ -23,9 +25,10 @@ pub use facts::{Facts, Problem, check, unseen};
 pub use hosts::{Host, Hosts};
 pub use job::{Launch, LaunchEnd, LaunchView, Notice, launch};
 pub use muster::Limits;
+pub use ports::Ports;
 pub use scheduler::{Scheduler, detect};
-pub use tether::{Line, Tether};
-pub use word::{Beat, Doing, Orders, Progress, VARIABLE};
+pub use tether::{Line, Tether, last_words};
+pub use word::{Beat, Doing, LastWords, Orders, Progress, VARIABLE};
 
 #[cfg(test)]
 mod tests;

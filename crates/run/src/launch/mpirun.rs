@@ -1,6 +1,7 @@
 //! The program that starts processes on hosts: which one it is, and its command line.
 
 use super::hosts::{Hosts, is_here};
+use super::ports::{DAEMONS, Ports};
 use super::word::VARIABLE;
 use paceline_base::{Error, Result};
 use std::ffi::OsString;
@@ -74,6 +75,26 @@ pub struct Start<'a> {
     pub more: &'a [String],
     /// Whether this user is root.
     pub root: bool,
+    /// Ports that processes may listen at, if they are limited.
+    pub ports: Option<Ports>,
+    /// Names of variables that are set: what a person has chosen by one is left as it is.
+    pub set: &'a [String],
+}
+
+impl Start<'_> {
+    /// Whether all processes run on this machine: then shared memory connects them, and no port needs to be open.
+    fn is_local(&self) -> bool {
+        self.hosts.are_here() && self.agent.is_none()
+    }
+
+    /// `--mca NAME VALUE`, unless the person gives this parameter.
+    fn mca(&self, line: &mut Vec<OsString>, flag: &str, name: &str, value: &str) {
+        let given = self.more.iter().any(|word| word == name)
+            || self.set.iter().any(|v| v.strip_prefix("OMPI_MCA_").or(v.strip_prefix("PRTE_MCA_")) == Some(name));
+        if !given {
+            line.extend(words(&[flag, name, value]));
+        }
+    }
 }
 
 impl Starter {
@@ -105,6 +126,41 @@ impl Starter {
     pub fn says(&self, line: &str) -> bool {
         let its = ["=====", "=   ", "YOUR APPLICATION TERMINATED WITH"];
         matches!(self, Self::Mpich(_)) && its.iter().any(|w| line.starts_with(w))
+    }
+
+    /// Variables that it and the processes need beside those of the person, who may have set them differently.
+    pub fn variables(&self, start: &Start<'_>) -> Vec<(&'static str, String)> {
+        let Self::Mpich(_) = self else { return Vec::new() };
+        let mut all = Vec::new();
+        if start.is_local() {
+            // Between processes of one machine shared memory; libfabric, in place of UCX, at least keeps to the loopback.
+            all.extend(
+                [("UCX_TLS", "self,shm"), ("FI_TCP_IFACE", "lo"), ("FI_SOCKETS_IFACE", "lo")]
+                    .map(|(n, v)| (n, v.into())),
+            );
+        }
+        if let Some(Ports { first, last }) = start.ports {
+            all.extend([
+                ("MPIEXEC_PORT_RANGE", format!("{first}:{last}")),
+                ("MPIR_CVAR_CH3_PORT_RANGE", format!("{first}:{last}")),
+                ("UCX_TCP_PORT_RANGE", format!("{first}-{last}")),
+                ("FI_TCP_PORT_LOW_RANGE", first.to_string()),
+                ("FI_TCP_PORT_HIGH_RANGE", last.to_string()),
+            ]);
+        }
+        all.retain(|(name, _)| !start.set.iter().any(|v| v == name));
+        all
+    }
+
+    /// Whether a line of standard error is from the insides of the MPI library: `[host:123] ORTE_ERROR_LOG: …`.
+    pub fn mutters(&self, line: &str) -> bool {
+        let Some((who, _)) = line.strip_prefix('[').and_then(|l| l.split_once(']')) else { return false };
+        let number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        match self {
+            Self::OpenMpi(..) => who.rsplit_once(':').is_some_and(|(_, pid)| number(pid)),
+            Self::Mpich(_) => ["mpiexec@", "proxy:"].iter().any(|w| who.starts_with(w)),
+            _ => false,
+        }
     }
 
     /// Whether a line of standard error begins or ends one of the starter's own texts: Open MPI draws a line.
@@ -139,14 +195,33 @@ fn open_mpi(major: u32, start: &Start<'_>) -> Vec<OsString> {
         line.extend(words(&["--allow-run-as-root"]));
     }
     // A rank that waits gives its core to one that computes.
-    line.extend(words(&["--mca", "mpi_yield_when_idle", "1"]));
+    start.mca(&mut line, "--mca", "mpi_yield_when_idle", "1");
+    if start.is_local() {
+        // Ranks of one machine meet in shared memory. With TCP allowed each would listen on all networks, and whoever
+        // connects to one and says nothing would hold up the job.
+        start.mca(&mut line, "--mca", "pml", "ob1");
+        start.mca(&mut line, "--mca", "btl", if major < 5 { "self,vader" } else { "self,sm" });
+        start.mca(&mut line, mca, include, "lo");
+    }
     if let Some(agent) = start.agent {
         line.extend(words(&[mca, &format!("{rsh}_agent")]));
         line.push(agent.into());
         line.extend(words(&[mca, &format!("{rsh}_no_tree_spawn"), "1"]));
     }
-    if let Some(network) = start.interface {
-        line.extend(words(&[mca, include, network, "--mca", "btl_tcp_if_include", network]));
+    if let (Some(network), false) = (start.interface, start.is_local()) {
+        start.mca(&mut line, mca, include, network);
+        start.mca(&mut line, "--mca", "btl_tcp_if_include", network);
+    }
+    if let Some(Ports { first, last }) = start.ports {
+        let daemons = first.saturating_add(DAEMONS - 1).min(last);
+        let (own, rest) = (format!("{first}-{daemons}"), daemons.saturating_add(1).min(last));
+        let dynamic = if major < 5 { "oob_tcp_dynamic" } else { "prte_dynamic" };
+        let count = (last - rest).to_string(); // it takes one more
+        for family in ["v4", "v6"] {
+            start.mca(&mut line, mca, &format!("{dynamic}_ip{family}_ports"), &own);
+            start.mca(&mut line, "--mca", &format!("btl_tcp_port_min_{family}"), &rest.to_string());
+            start.mca(&mut line, "--mca", &format!("btl_tcp_port_range_{family}"), &count);
+        }
     }
     if major < 5 && !start.hosts.are_here() {
         // Its daemon on a host that was cut off ends in seconds, not minutes.
@@ -168,7 +243,9 @@ fn mpich(start: &Start<'_>) -> Vec<OsString> {
         line.extend(words(&["-launcher", "ssh", "-launcher-exec"]));
         line.push(agent.into());
     }
-    if let Some(name) = start.interface_name {
+    if start.is_local() {
+        line.extend(words(&["-iface", "lo"]));
+    } else if let Some(name) = start.interface_name {
         line.extend(words(&["-iface", name]));
     }
     line
@@ -300,6 +377,16 @@ mod tests {
     use super::*;
 
     fn line(starter: &Starter, hosts: &str, agent: Option<&str>) -> String {
+        started(starter, hosts, agent, None, &[]).0
+    }
+
+    fn started(
+        starter: &Starter,
+        hosts: &str,
+        agent: Option<&str>,
+        ports: Option<Ports>,
+        set: &[String],
+    ) -> (String, Vec<(&'static str, String)>) {
         let hosts = Hosts::parse(hosts).unwrap();
         let arguments = ["train".to_string(), "x.toml".to_string()];
         let start = Start {
@@ -312,9 +399,11 @@ mod tests {
             variables: &["PACELINE_LAUNCH".into()],
             more: &[],
             root: agent.is_some(),
+            ports,
+            set,
         };
         let words: Vec<String> = starter.arguments(&start).iter().map(|w| w.to_string_lossy().into_owned()).collect();
-        format!("{} {}", starter.program(&start).display(), words.join(" "))
+        (format!("{} {}", starter.program(&start).display(), words.join(" ")), starter.variables(&start))
     }
 
     #[test]
@@ -323,7 +412,7 @@ mod tests {
         assert_eq!(
             line(&open(4), "localhost:2", None),
             "mpirun --host localhost:2 -np 2 --map-by slot --bind-to none --mca mpi_yield_when_idle 1 \
-             -x PACELINE_LAUNCH /opt/paceline train x.toml"
+             --mca pml ob1 --mca btl self,vader --mca oob_tcp_if_include lo -x PACELINE_LAUNCH /opt/paceline train x.toml"
         );
         assert_eq!(
             line(&open(4), "a:2,b:1", Some("./agent")),
@@ -345,6 +434,48 @@ mod tests {
              --ntasks-per-node=2 /opt/paceline train x.toml"
         );
         assert_eq!(line(&Starter::Direct, "localhost", None), "/opt/paceline train x.toml");
+    }
+
+    #[test]
+    fn processes_of_one_machine_open_no_port() {
+        let open = |major| Starter::OpenMpi("mpirun".into(), major);
+        assert!(line(&open(5), "localhost:2", None).contains("--mca btl self,sm --prtemca prte_if_include lo"));
+        let mpich = Starter::Mpich("mpirun.mpich".into());
+        let (words, variables) = started(&mpich, "localhost:2", None, None, &[]);
+        assert!(
+            words.contains("-iface lo") && variables.contains(&("UCX_TLS", "self,shm".into())),
+            "{words} {variables:?}"
+        );
+        assert_eq!(started(&mpich, "a:2,b:2", None, None, &[]).1, []);
+        // What a person has set stays.
+        let set = ["OMPI_MCA_btl".to_string(), "UCX_TLS".to_string()];
+        assert!(!started(&open(4), "localhost:2", None, None, &set).0.contains("--mca btl"));
+        assert!(started(&mpich, "localhost:2", None, None, &set).1.iter().all(|(name, _)| *name != "UCX_TLS"));
+    }
+
+    #[test]
+    fn ports_are_kept_to_a_range() {
+        let ports = Some(Ports { first: 42000, last: 42099 });
+        let (words, _) = started(&Starter::OpenMpi("mpirun".into(), 4), "a:2,b:1", None, ports, &[]);
+        for part in [
+            "--mca oob_tcp_dynamic_ipv4_ports 42000-42001",
+            "--mca btl_tcp_port_min_v4 42002 --mca btl_tcp_port_range_v4 97",
+            "--mca btl_tcp_port_min_v6 42002",
+        ] {
+            assert!(words.contains(part), "{part} in: {words}");
+        }
+        let (_, variables) = started(&Starter::Mpich("mpirun".into()), "a:2,b:1", None, ports, &[]);
+        for (name, value) in [("MPIEXEC_PORT_RANGE", "42000:42099"), ("UCX_TCP_PORT_RANGE", "42000-42099")] {
+            assert!(variables.contains(&(name, value.into())), "{variables:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_library_mutters_is_told_from_what_processes_say() {
+        let open = Starter::OpenMpi("mpirun".into(), 4);
+        assert!(open.mutters("[vm:4711] [[1,0],0] ORTE_ERROR_LOG: Data unpack would read past end of buffer"));
+        assert!(!open.mutters("[1 b] step 12") && !open.mutters("loss 0.5") && !Starter::Direct.mutters("[vm:1] x"));
+        assert!(Starter::Mpich("mpirun".into()).mutters("[mpiexec@vm] HYDT_dmxu_poll_wait_for_event: error"));
     }
 
     #[test]

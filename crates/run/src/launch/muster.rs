@@ -3,8 +3,8 @@
 
 use super::decide::{Failure, How};
 use super::facts::{Facts, check, unseen};
-use super::hosts::Hosts;
-use super::word::{Beat, Doing, Hello, Order, Orders, Word};
+use super::hosts::{Hosts, is_here};
+use super::word::{Beat, Doing, Hello, LOST, LastWords, Order, Orders, Word};
 use std::path::PathBuf;
 
 /// How long things may take, in seconds.
@@ -38,6 +38,8 @@ struct Seat {
 enum End {
     Done,
     Said(u8, String),
+    /// It no longer heard from `launch`.
+    Lost(String),
     Broke,
 }
 
@@ -109,6 +111,23 @@ impl Muster {
         {
             seat.end = Some((now, End::Broke));
         }
+    }
+
+    /// What a process left on standard error: also one that never had a line, or lost it.
+    pub fn left(&mut self, words: LastWords, now: f64) {
+        let Some(seat) = self.seats.get_mut(words.process) else { return };
+        let at = match &seat.end {
+            None => now,
+            Some((at, End::Broke)) => *at,
+            Some(_) => return, // it has said so on its line
+        };
+        let end = if words.code == LOST { End::Lost(words.why) } else { End::Said(words.code, words.why) };
+        seat.end = Some((at, end));
+    }
+
+    /// Whether any process has said why it ends.
+    pub fn has_said(&self) -> bool {
+        self.seats.iter().any(|s| matches!(s.end, Some((_, End::Said(..)))))
     }
 
     /// When all have said their facts.
@@ -183,10 +202,15 @@ impl Muster {
         self.seats.iter().all(|s| s.hello.is_none())
     }
 
+    /// Whether a line is still open.
+    pub fn has_open_lines(&self) -> bool {
+        self.seats.iter().any(|s| s.hello.is_some() && s.end.is_none())
+    }
+
     /// When the first sign of a failure came.
     pub fn trouble(&self) -> Option<f64> {
         let bad = |s: &Seat| match &s.end {
-            Some((at, End::Said(..) | End::Broke)) => Some(*at),
+            Some((at, End::Said(..) | End::Lost(_) | End::Broke)) => Some(*at),
             _ => None,
         };
         self.seats.iter().filter_map(bad).min_by(f64::total_cmp)
@@ -209,6 +233,10 @@ impl Muster {
     }
 
     /// The process that failed first, unless it only tells of another that did.
+    ///
+    /// A starter ends all others when one has ended, and these may be seen first. So whoever said what cannot follow from
+    /// another's end comes before lines that only ended: wrong input, anything before the processes were connected, and the
+    /// loss of the line to `launch`.
     fn cause(&self) -> Failure {
         let mut ends: Vec<(f64, usize, &End)> = self
             .seats
@@ -216,13 +244,19 @@ impl Muster {
             .enumerate()
             .filter_map(|(p, s)| s.end.as_ref().filter(|(_, e)| *e != End::Done).map(|(at, e)| (*at, p, e)))
             .collect();
-        ends.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let apart = |p: usize, e: &End| match e {
+            End::Said(code, _) => *code == 2 || !self.begun || self.seats[p].hello.is_none(),
+            End::Lost(_) => true,
+            _ => false,
+        };
+        ends.sort_by(|a, b| apart(b.1, b.2).cmp(&apart(a.1, a.2)).then(a.0.total_cmp(&b.0)));
         let own = |e: &End| !matches!(e, End::Said(_, why) if tells_of_another(why));
         let Some(&(_, process, end)) = ends.iter().find(|(_, _, e)| own(e)).or(ends.first()) else {
             return self.failure(0, How::Died, "failed".into());
         };
         match end {
             End::Said(code, why) => self.failure(process, How::Said(*code), format!("failed: {why}")),
+            End::Lost(why) => self.failure(process, How::Lost, why.clone()),
             _ => self.failure(process, How::Died, "ended without a word (killed, or crashed)".into()),
         }
     }
@@ -288,24 +322,24 @@ impl Muster {
         Some(self.failure(process, How::Stuck, why))
     }
 
-    /// Adds to a failure by death what the starter said of it and what is known of memory. `oom` is whether the kernel here
-    /// killed for memory meanwhile.
-    pub fn explain(&self, mut failure: Failure, said: &str, words: Option<&str>, oom: bool) -> Failure {
+    /// Adds to a failure by death what the starter said of it and what is known of memory. `killed_here`: processes of the
+    /// control group of `launch` that the kernel has killed for memory meanwhile.
+    pub fn explain(&self, mut failure: Failure, said: &str, killed_here: u64) -> Failure {
         if failure.how != How::Died {
             return failure;
         }
         let Some(process) = failure.process else { return failure };
         let host = self.hosts.of(process);
         let held = self.seats[process].beat.resident;
-        let oom = oom || self.on(host).any(|s| s.beat.oom_kills > 0);
-        failure.why = match (signal_in(said, process), words) {
-            (Some(9), _) if oom => format!(
+        // Only kills in the job's own groups: what else the kernel of a machine kills for memory is not ours.
+        let for_memory = (is_here(host) && killed_here > 0) || self.on(host).any(|s| s.beat.oom_kills > 0);
+        failure.why = match signal_in(said, process) {
+            Some(9) if for_memory => format!(
                 "was killed for memory by the kernel (it held {}); give it fewer samples a step, or a larger machine",
                 paceline_base::text::bytes(held)
             ),
-            (Some(signal), _) => format!("was killed by signal {signal}{}", signal_name(signal)),
-            (None, Some(words)) => format!("failed: {words}"),
-            _ => failure.why,
+            Some(signal) => format!("was killed by signal {signal}{}", signal_name(signal)),
+            None => failure.why,
         };
         failure
     }

@@ -1,10 +1,13 @@
-//! Whether hosts can be reached, and at which address they reach us: asked before anything starts.
+//! Whether hosts can be reached, and at which address they reach us: asked before anything starts, and again when a job
+//! does not come up.
 
 use super::hosts::{Hosts, is_here};
 use paceline_base::{Error, Result};
+use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// How long a host may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -40,6 +43,113 @@ fn one_by_ssh(host: &str) -> Result<()> {
     Err(Error::user(format!(
         "host {host} does not answer at port {port} ({why}); start sshd there, open the port, or give launch another way (--agent PATH)"
     )))
+}
+
+/// Other hosts, and where they answered before anything was started: at least by saying that no program listens there.
+/// A host that never answers (a firewall) is not found missing later.
+pub struct Answering {
+    hosts: Vec<(String, SocketAddr)>,
+    /// Stands in for ssh.
+    agent: Option<PathBuf>,
+}
+
+impl Answering {
+    /// Asks all hosts at once.
+    pub fn ask(hosts: &Hosts, agent: Option<&Path>) -> Self {
+        let others: Vec<&str> = hosts.all().iter().map(|h| h.name.as_str()).filter(|name| !is_here(name)).collect();
+        let ask = |name: &str| {
+            let at = place(name, agent)?;
+            answers(at).is_ok().then(|| (name.to_string(), at))
+        };
+        let found = at_once(&others, |name| ask(name));
+        Self { hosts: found.into_iter().flatten().collect(), agent: agent.map(PathBuf::from) }
+    }
+
+    /// Those of `hosts` that do not answer now, with why: at their port, or, if all do, when a program is to run there.
+    pub fn missing(&self, hosts: &Hosts) -> Vec<(String, String)> {
+        let wanted = |name: &str| hosts.all().iter().any(|h| h.name == name);
+        let known: Vec<&(String, SocketAddr)> = self.hosts.iter().filter(|(name, _)| wanted(name)).collect();
+        let silent = at_once(&known, |(name, at)| answers(*at).err().map(|e| (name.clone(), plain(&e))));
+        let silent: Vec<_> = silent.into_iter().flatten().collect();
+        if !silent.is_empty() {
+            return silent;
+        }
+        let others: Vec<&str> = hosts.all().iter().map(|h| h.name.as_str()).filter(|name| !is_here(name)).collect();
+        at_once(&others, |name| runs_nothing(name, self.agent.as_deref())).into_iter().flatten().collect()
+    }
+}
+
+/// The same for all, each in a thread.
+fn at_once<T: Sync, R: Send>(all: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    std::thread::scope(|scope| {
+        let asked: Vec<_> = all.iter().map(|one| scope.spawn(|| work(one))).collect();
+        asked.into_iter().filter_map(|a| a.join().ok()).collect()
+    })
+}
+
+/// Where a host's ssh would be; none if it cannot be known.
+fn place(name: &str, agent: Option<&Path>) -> Option<SocketAddr> {
+    let (host, port) = match agent {
+        Some(_) => (name.to_string(), 22),
+        None => {
+            let said = Command::new("ssh").args(["-G", "--", name]).stdin(Stdio::null()).output().ok()?;
+            destination(&String::from_utf8_lossy(&said.stdout), name)?
+        }
+    };
+    (host.as_str(), port).to_socket_addrs().ok()?.next()
+}
+
+/// A host that says that nobody listens is there.
+fn answers(at: SocketAddr) -> std::io::Result<()> {
+    match TcpStream::connect_timeout(&at, PATIENCE) {
+        Err(e) if e.kind() == ErrorKind::ConnectionRefused => Ok(()),
+        other => other.map(drop),
+    }
+}
+
+/// The host and why, if a program cannot be run there.
+fn runs_nothing(name: &str, agent: Option<&Path>) -> Option<(String, String)> {
+    let mut command = match agent {
+        Some(agent) => Command::new(agent),
+        None => {
+            let mut ssh = Command::new("ssh");
+            ssh.args(["-o", "BatchMode=yes", "-o", "ConnectTimeout=5", "--"]);
+            ssh
+        }
+    };
+    let child = command.args([name, "true"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+    let why = child.map_err(|e| plain(&e)).and_then(|child| ended_well(child, 2 * PATIENCE)).err()?;
+    Some((name.into(), why))
+}
+
+/// Whether a program ends with exit code 0 in time; if not, its last words.
+fn ended_well(mut child: Child, patience: Duration) -> std::result::Result<(), String> {
+    let begin = Instant::now();
+    while begin.elapsed() < patience {
+        match child.try_wait() {
+            Ok(Some(status)) if status.success() => return Ok(()),
+            Ok(Some(status)) => {
+                let mut said = String::new();
+                if let Some(stderr) = &mut child.stderr {
+                    let _ = std::io::Read::read_to_string(stderr, &mut said);
+                }
+                return Err(said.lines().last().map_or_else(|| super::brood::words(status), String::from));
+            }
+            Ok(None) => std::thread::sleep(Duration::from_millis(20)),
+            Err(e) => return Err(plain(&e)),
+        }
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+    Err("no answer".into())
+}
+
+/// "host b does not answer (no route to host), nor does c".
+pub fn missing_words(missing: &[(String, String)]) -> Option<(String, String)> {
+    let ((first, why), rest) = missing.split_first()?;
+    let others: Vec<&str> = rest.iter().map(|(name, _)| name.as_str()).collect();
+    let nor = if others.is_empty() { String::new() } else { format!(", nor does {}", others.join(", ")) };
+    Some((first.clone(), format!("does not answer ({why}){nor}")))
 }
 
 fn plain(e: &std::io::Error) -> String {
@@ -133,6 +243,39 @@ mod tests {
             assert_eq!(e.kind(), paceline_base::Kind::User, "{wrong}");
         }
         assert_eq!(own_address(&Hosts::here(2), None).unwrap(), ip("127.0.0.1"));
+    }
+
+    #[test]
+    fn a_host_that_no_longer_answers_is_named() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let here = listener.local_addr().unwrap();
+        drop(listener);
+        answers(here).expect("a refusal is an answer");
+        let hosts = Hosts::parse("a:1,b:1").unwrap();
+        // No packet leaves for an address without a way to it.
+        let nowhere = SocketAddr::from(([255, 255, 255, 255], 22));
+        let known = vec![("a".to_string(), here), ("b".to_string(), nowhere), ("gone".to_string(), nowhere)];
+        let answering = Answering { hosts: known, agent: None };
+        let missing = answering.missing(&hosts);
+        assert_eq!(missing.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["b"]);
+        let (host, why) = missing_words(&missing).unwrap();
+        assert!(host == "b" && why.starts_with("does not answer ("), "{why}");
+        let both = [("b".to_string(), "x".to_string()), ("c".to_string(), "y".to_string())];
+        assert_eq!(missing_words(&both).unwrap().1, "does not answer (x), nor does c");
+        assert_eq!(missing_words(&[]), None);
+    }
+
+    #[test]
+    fn a_host_on_which_nothing_can_be_run_is_named() {
+        let hosts = Hosts::parse("a:1,b:1").unwrap();
+        let agent = std::env::temp_dir().join(format!("paceline-agent-{}", std::process::id()));
+        std::fs::write(&agent, "#!/bin/sh\n[ $1 = a ] || { echo key refused >&2; exit 255; }\nshift\n\"$@\"\n")
+            .unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&agent, mode).unwrap();
+        let answering = Answering { hosts: Vec::new(), agent: Some(agent.clone()) };
+        assert_eq!(answering.missing(&hosts), [("b".to_string(), "key refused".to_string())]);
+        std::fs::remove_file(agent).unwrap();
     }
 
     #[test]

@@ -20,9 +20,11 @@
 //! ```
 
 use super::facts::Facts;
-use super::word::{Beat, Doing, Hello, Order, Orders, Progress, VARIABLE, Word, line, parse_variable};
+use super::secret::{self, Side, proof, same};
+use super::word::{Beat, Doing, Hello, LOST, LastWords, Order, Orders, Progress, VARIABLE, Word, line, parse_variable};
 use paceline_base::{Error, Kind, Result};
-use paceline_comm::world::all_wait;
+use paceline_comm::world::{all_wait, end_at_once};
+use paceline_record::machine;
 use sha2::{Digest, Sha256};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -36,6 +38,8 @@ use std::time::{Duration, Instant};
 const BEAT: Duration = Duration::from_millis(500);
 /// To connect.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Before another try.
+const AGAIN: Duration = Duration::from_millis(100);
 
 /// The line to `launch`.
 pub struct Tether {
@@ -43,6 +47,8 @@ pub struct Tether {
     orders: Mutex<Receiver<Order>>,
     process: usize,
     nonce: String,
+    /// Where `launch` was called.
+    folder: PathBuf,
 }
 
 struct Shared {
@@ -55,7 +61,7 @@ struct Shared {
     /// When `launch` was last heard, in milliseconds since `begin`.
     heard: AtomicU64,
     begin: Instant,
-    address: String,
+    process: usize,
 }
 
 impl Shared {
@@ -72,9 +78,9 @@ impl Shared {
         if self.closed.load(Relaxed) {
             return;
         }
-        let words = format!("paceline: the line to paceline launch at {} {why}; this process ends\n", self.address);
-        let _ = std::io::stderr().write_all(words.as_bytes());
-        let _ = nix::sys::signal::kill(nix::unistd::Pid::this(), nix::sys::signal::Signal::SIGKILL);
+        let words = LastWords { process: self.process, code: LOST, why: why.into() };
+        let _ = std::io::stderr().write_all(words.line().as_bytes());
+        end_at_once(LOST);
     }
 }
 
@@ -105,13 +111,20 @@ impl Tether {
         };
         let found = (host, port).to_socket_addrs().map_err(|e| cannot(e.to_string()))?.next();
         let found = found.ok_or_else(|| cannot("no such address".into()))?;
-        let stream = TcpStream::connect_timeout(&found, PATIENCE).map_err(|e| cannot(e.to_string()))?;
-        let ready = || {
-            stream.set_nodelay(true)?;
-            stream.set_write_timeout(Some(PATIENCE))?;
-            stream.try_clone()
+        let begin = Instant::now();
+        let joined = loop {
+            let stream = TcpStream::connect_timeout(&found, PATIENCE).map_err(|e| cannot(e.to_string()))?;
+            match join(stream, token, process, processes) {
+                Ok(joined) => break joined,
+                // It was full of strangers: once more.
+                Err(NotJoined::Closed(_)) if begin.elapsed() < PATIENCE => std::thread::sleep(AGAIN),
+                Err(NotJoined::Closed(why)) => return Err(cannot(why)),
+                Err(NotJoined::Unknown) => return Err(cannot("it does not know this process".into())),
+                Err(NotJoined::Impostor) => return Err(cannot("what answers there is not it".into())),
+                Err(NotJoined::Here(e)) => return Err(e),
+            }
         };
-        let ear = ready().map_err(|e| cannot(e.to_string()))?;
+        let Joined { stream, ear, timeout, folder } = joined;
         let shared = Arc::new(Shared {
             out: Mutex::new(stream),
             step: AtomicU64::new(0),
@@ -120,22 +133,8 @@ impl Tether {
             closed: AtomicBool::new(false),
             heard: AtomicU64::new(0),
             begin: Instant::now(),
-            address: address.clone(),
-        });
-        let hello = Hello {
-            token: token.into(),
             process,
-            processes,
-            host: paceline_comm::world::host_name(),
-            pid: std::process::id(),
-        };
-        shared.say(&Word::Hello(hello)).map_err(|e| cannot(e.to_string()))?;
-        let mut ear = BufReader::new(ear);
-        let mut text = String::new();
-        let welcome = ear.read_line(&mut text).ok().and_then(|_| serde_json::from_str(&text).ok());
-        let Some(Order::Welcome { timeout }) = welcome else {
-            return Err(cannot("it does not know this process".into()));
-        };
+        });
         let (sender, orders) = channel();
         let nonce = Sha256::digest(token.as_bytes())[..6].iter().map(|b| format!("{b:02x}")).collect();
         let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
@@ -147,7 +146,7 @@ impl Tether {
         let (listens, beats) = (shared.clone(), shared.clone());
         spawn("tether-ear", Box::new(move || listen(&listens, ear, &sender)))?;
         spawn("tether-beat", Box::new(move || beat(&beats, timeout)))?;
-        Ok(Self { shared, orders: Mutex::new(orders), process, nonce })
+        Ok(Self { shared, orders: Mutex::new(orders), process, nonce, folder })
     }
 
     /// Says the facts, and waits until all processes have said theirs and they agree. To be called before anything that
@@ -212,10 +211,22 @@ impl Tether {
         self.say(&Word::RunDir(std::path::absolute(dir).unwrap_or_else(|_| dir.into())));
     }
 
-    /// The last word of a process that fails.
+    /// The last word of a process that fails. Where it runs in another folder than `launch`, which happens when a host
+    /// lacks that folder, this is said too: paths then lead elsewhere.
     pub fn failed(&self, error: &Error) {
-        let code = if error.kind() == Kind::User { 2 } else { 1 };
-        self.close(&Word::Failed { code, why: error.to_string() });
+        let code = exit_code(error);
+        let here = std::env::current_dir().unwrap_or_default();
+        let apart = code == 2 && !self.folder.as_os_str().is_empty() && here != self.folder;
+        let place = match apart {
+            true => format!(
+                " (it runs in {}, since {} has no folder {}: make it there, or give whole paths)",
+                here.display(),
+                paceline_comm::world::host_name(),
+                self.folder.display()
+            ),
+            false => String::new(),
+        };
+        self.close(&Word::Failed { code, why: format!("{error}{place}") });
     }
 
     /// The last word of a process that did its work.
@@ -233,6 +244,76 @@ impl Tether {
         // A broken line is dealt with by the thread that listens.
         let _ = self.shared.say(word);
     }
+}
+
+/// The exit code of a process that ends with this error.
+fn exit_code(error: &Error) -> u8 {
+    if error.kind() == Kind::User { 2 } else { 1 }
+}
+
+/// What a process that `launch` started is to write on standard error when it ends with this error; none if it was started
+/// by something else, and a person reads.
+pub fn last_words(error: &Error) -> Option<String> {
+    std::env::var_os(VARIABLE)?;
+    let process = paceline_comm::world::started(|name| std::env::var(name).ok()).map_or(0, |s| s.process);
+    Some(LastWords { process, code: exit_code(error), why: error.to_string() }.line())
+}
+
+/// A line on which both sides have proved themselves.
+struct Joined {
+    stream: TcpStream,
+    ear: BufReader<TcpStream>,
+    timeout: f64,
+    folder: PathBuf,
+}
+
+enum NotJoined {
+    /// The other side hung up, or said nothing.
+    Closed(String),
+    /// It does not let this process in.
+    Unknown,
+    /// It does not know the token.
+    Impostor,
+    /// This process cannot.
+    Here(Error),
+}
+
+/// The first words on a line; `stream` is given back when both sides have proved that they know the token.
+fn join(stream: TcpStream, token: &str, process: usize, processes: usize) -> std::result::Result<Joined, NotJoined> {
+    let closed = |e: std::io::Error| NotJoined::Closed(e.to_string());
+    stream.set_nodelay(true).map_err(closed)?;
+    stream.set_write_timeout(Some(PATIENCE)).map_err(closed)?;
+    stream.set_read_timeout(Some(PATIENCE)).map_err(closed)?;
+    let mut ear = BufReader::new(stream.try_clone().map_err(closed)?);
+    let mut hear = || {
+        let mut text = String::new();
+        match ear.read_line(&mut text) {
+            Ok(0) => Err(NotJoined::Closed("it hung up".into())),
+            Ok(_) => serde_json::from_str::<Order>(&text).map_err(|_| NotJoined::Impostor),
+            Err(e) => Err(NotJoined::Closed(e.to_string())),
+        }
+    };
+    let Order::Challenge { nonce: challenge } = hear()? else { return Err(NotJoined::Impostor) };
+    let nonce = secret::random().map_err(NotJoined::Here)?;
+    let hello = Hello {
+        proof: proof(token, Side::Process(process, processes), &challenge, &nonce),
+        nonce: nonce.clone(),
+        process,
+        processes,
+        host: paceline_comm::world::host_name(),
+        pid: std::process::id(),
+    };
+    (&stream).write_all(line(&Word::Hello(hello)).as_bytes()).map_err(closed)?;
+    let (timeout, answer, folder) = match hear()? {
+        Order::Welcome { timeout, proof, folder } => (timeout, proof, folder),
+        Order::Unknown => return Err(NotJoined::Unknown),
+        _ => return Err(NotJoined::Impostor),
+    };
+    if !same(&answer, &proof(token, Side::Launch, &challenge, &nonce)) {
+        return Err(NotJoined::Impostor);
+    }
+    stream.set_read_timeout(None).map_err(closed)?;
+    Ok(Joined { stream, ear, timeout, folder })
 }
 
 /// The part of a tether that is used while steps are done. `progress` apart, it neither allocates nor locks.
@@ -318,13 +399,13 @@ fn listen(shared: &Shared, ear: BufReader<TcpStream>, orders: &Sender<Order>) {
             Ok(order) => drop(orders.send(order)),
         }
     }
-    shared.end("broke");
+    shared.end("ended itself: the line to paceline launch broke");
 }
 
 fn beat(shared: &Shared, timeout: f64) {
     // Sooner than launch takes this process for lost: by then it must have ended.
     let limit = ((timeout - 1.0).max(timeout / 2.0) * 1000.0) as u64;
-    let kills = oom_kills();
+    let kills = machine::oom_kills();
     let (mut last, mut changed) = ((0, Doing::Starting), Instant::now());
     while !shared.closed.load(Relaxed) {
         let now = (shared.step.load(Relaxed), Doing::from_number(shared.doing.load(Relaxed)));
@@ -336,7 +417,7 @@ fn beat(shared: &Shared, timeout: f64) {
             doing: if now.1 == Doing::Training && all_wait() { Doing::Waiting } else { now.1 },
             since: changed.elapsed().as_secs_f64(),
             resident: resident(),
-            oom_kills: oom_kills().saturating_sub(kills),
+            oom_kills: machine::oom_kills().unwrap_or(0).saturating_sub(kills.unwrap_or(u64::MAX)),
         };
         let _ = shared.say(&Word::Beat(beat));
         std::thread::sleep(BEAT);
@@ -345,7 +426,11 @@ fn beat(shared: &Shared, timeout: f64) {
             // A process that was itself stopped for long has not listened: a moment for what has come meanwhile.
             std::thread::sleep(BEAT);
             if shared.now().saturating_sub(shared.heard.load(Relaxed)) > limit {
-                shared.end(&format!("is silent for {:.0} s", silent as f64 / 1000.0));
+                shared.end(&format!(
+                    "ended itself: it had not heard from paceline launch for {:.0} s (was launch suspended, or is the network \
+                     slow? --heartbeat-timeout gives it longer)",
+                    silent as f64 / 1000.0
+                ));
             }
         }
     }
@@ -354,10 +439,4 @@ fn beat(shared: &Shared, timeout: f64) {
 fn resident() -> u64 {
     let pages = std::fs::read_to_string("/proc/self/statm").ok().and_then(|t| t.split(' ').nth(1)?.parse::<u64>().ok());
     pages.unwrap_or(0) * 4096
-}
-
-/// Processes that this host's kernel has killed for memory since it started.
-pub(super) fn oom_kills() -> u64 {
-    let text = std::fs::read_to_string("/proc/vmstat").unwrap_or_default();
-    text.lines().find_map(|l| l.strip_prefix("oom_kill ")?.trim().parse().ok()).unwrap_or(0)
 }

@@ -1,13 +1,15 @@
 //! What processes and `launch` say to each other: one JSON object a line, over TCP, outside MPI.
 //!
-//! 1. A process connects and says `Hello` with the token of its attempt; `launch` answers `Welcome`. From now on the
-//!    process sends a `Beat` twice a second, and each is answered by `Heard`: either side that hears nothing for too long
+//! 1. A process connects, before it reads anything else. `launch` says `Challenge`; the process answers by `Hello`, which
+//!    proves that it knows the token of its attempt; `launch` proves the same by `Welcome`. From now on the process sends a `Beat` twice a second, and each is answered by `Heard`: either side that hears nothing for too long
 //!    takes the other for lost.
 //! 2. It says its `Facts` and waits. When all have, and they agree, `launch` says `Look`: is the file there that process 0
 //!    put where checkpoints go? Each answers `Seen`. Then `launch` says `Begin`, or to all `Refuse`.
 //! 3. `RunDir` (what a restart goes on from), `Progress` (what a person is shown): from process 0, whenever it likes.
 //! 4. `Stop` asks every process to end after this step with a checkpoint.
 //! 5. `Done` or `Failed` is the last word. A line that ends without one belongs to a process that died.
+//!
+//! A process that fails also leaves a [`LastWords`] on standard error: it may have failed to connect, or have lost its line.
 
 use super::facts::Facts;
 use serde::{Deserialize, Serialize};
@@ -15,6 +17,36 @@ use std::path::PathBuf;
 
 /// The variable that carries `address:port:token` to processes.
 pub const VARIABLE: &str = "PACELINE_LAUNCH";
+
+/// The exit code of a process that ended itself because it no longer heard from `launch`: try again later, in the words of
+/// `sysexits.h`.
+pub const LOST: u8 = 75;
+
+/// Before the last words of a process, on standard error.
+const MARK: &str = "paceline-launch: ";
+
+/// What a process that fails says on standard error, as one line that no other text looks like.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastWords {
+    /// The process's number.
+    pub process: usize,
+    /// The exit code that it ends with.
+    pub code: u8,
+    /// The error.
+    pub why: String,
+}
+
+impl LastWords {
+    /// With a line end.
+    pub fn line(&self) -> String {
+        format!("{MARK}{}", line(self))
+    }
+
+    /// From a line of standard error; a starter may have written before it. None if it is any other line.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        serde_json::from_str(text.split_once(MARK)?.1).ok()
+    }
+}
 
 /// From a process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -46,8 +78,10 @@ pub enum Word {
 /// Who speaks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
-    /// Of this attempt.
-    pub token: String,
+    /// A random number, for `launch` to answer.
+    pub nonce: String,
+    /// The answer to that of `launch`.
+    pub proof: String,
     /// The process's number.
     pub process: usize,
     /// How many there are, as its launcher told it.
@@ -69,7 +103,7 @@ pub struct Beat {
     pub since: f64,
     /// Memory that it holds, in bytes.
     pub resident: u64,
-    /// Processes that the kernel of its host has killed for memory since it started.
+    /// Processes of its control group that the kernel has killed for memory since it started.
     pub oom_kills: u64,
 }
 
@@ -130,11 +164,22 @@ pub struct Progress {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// The token is right.
+    /// To whoever connects.
+    Challenge {
+        /// A random number to answer.
+        nonce: String,
+    },
+    /// The answer is right.
     Welcome {
         /// Seconds of silence after which the other side is lost.
         timeout: f64,
+        /// The answer to the process's number.
+        proof: String,
+        /// The folder that `launch` was called in, and processes should be.
+        folder: PathBuf,
     },
+    /// The answer is wrong, or of an attempt that is over.
+    Unknown,
     /// A beat has come.
     Heard,
     /// Look for the file.
@@ -184,6 +229,18 @@ mod tests {
         assert_eq!(parse_variable("[fe80::1]:4000:ab"), Some(("fe80::1", 4000, "ab")));
         for wrong in ["", "a", "a:b", "a:b:c", "a:70000:c", ":1:c", "a:1:"] {
             assert_eq!(parse_variable(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn last_words_are_found_behind_what_a_starter_wrote() {
+        let words = LastWords { process: 3, code: 2, why: "cfg.toml:\nno such file".into() };
+        let text = words.line();
+        assert_eq!(text.matches('\n').count(), 1, "{text}");
+        assert_eq!(LastWords::parse(&text), Some(words.clone()));
+        assert_eq!(LastWords::parse(&format!("[1,3]<stderr>: {text}")), Some(words));
+        for other in ["paceline: no such file", "paceline-launch: began", ""] {
+            assert_eq!(LastWords::parse(other), None, "{other}");
         }
     }
 
