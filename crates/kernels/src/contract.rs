@@ -1,249 +1,314 @@
 //! What every kernel demands of its arguments, checked before a device touches memory.
 //!
-//! Devices work through raw pointers, and `submit` is a safe function: so the number of arguments and the length of
-//! each buffer are always checked, in release builds too. A check is a handful of comparisons and allocates nothing.
+//! Devices work through raw pointers, and `submit` is a safe function: so all of this is always checked, in release builds
+//! too: the number of arguments, the length of each buffer, that no buffer is on loan, and that what is written overlaps
+//! nothing else that the kernel reads or writes. A check is a handful of comparisons and allocates nothing.
 
-use paceline_base::kernel::{BufferId, Call, Kernel, LocalResponse};
+use paceline_base::kernel::{Arena, Call, Kernel, LocalResponse};
 use paceline_base::region::Strided;
 use paceline_base::window::{ConvDims, PoolDims};
+use paceline_base::{Error, Result};
 
-/// Panics unless `call` has the right number of arguments and each buffer is long enough; `len` gives their lengths.
-pub(crate) fn check(call: &Call, len: impl Fn(BufferId) -> usize) {
+/// Most arguments of a kernel, those of sums aside.
+const MOST: usize = 12;
+
+/// What a kernel does with an argument.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Access {
+    Reads,
+    Writes,
+    /// Writes element i after it has read element i of the other arguments, and nothing else of them: it may begin where
+    /// one of them begins.
+    WritesInPlace,
+}
+use Access::{Reads, Writes, WritesInPlace};
+
+/// The elements of the arena that an argument stands for.
+#[derive(Clone, Copy)]
+struct Used {
+    start: usize,
+    end: usize,
+    access: Access,
+}
+
+impl Used {
+    /// Whether a kernel may have both.
+    fn bears(&self, other: &Self) -> bool {
+        let apart = self.end <= other.start || other.end <= self.start;
+        let empty = self.start == self.end || other.start == other.end;
+        let in_place = (self.access == WritesInPlace && other.access == Reads
+            || self.access == Reads && other.access == WritesInPlace)
+            && self.start == other.start;
+        apart || empty || in_place || (self.access == Reads && other.access == Reads)
+    }
+}
+
+/// An error unless every buffer lies within the arena.
+pub(crate) fn check_arena(arena: &Arena) -> Result<()> {
+    let outside = |&&(offset, len): &&(usize, usize)| offset.checked_add(len).is_none_or(|end| end > arena.len);
+    match arena.slots.iter().find(outside) {
+        Some(slot) => Err(Error::internal(format!("buffer {slot:?} exceeds the arena of {} elements", arena.len))),
+        None => Ok(()),
+    }
+}
+
+/// Panics unless `call` has the right number of arguments, each buffer is long enough and not `lent`, and what is written
+/// overlaps no other argument. `slots` are (offset, length) in the arena, which [`check_arena`] has seen.
+pub(crate) fn check(call: &Call, slots: &[(usize, usize)], lent: &[bool]) {
     let args = &call.args;
+    let name = call.kernel.name();
     let mut next = 0;
-    let mut need = |what: &str, elements: usize| {
-        let Some(&id) = args.get(next) else {
-            panic!("{} misses argument {next} ({what})", call.kernel.name());
+    let mut seen = [Used { start: 0, end: 0, access: Reads }; MOST];
+    let used = |at: usize, what: &str, elements: usize, access: Access| {
+        let Some(&id) = args.get(at) else {
+            panic!("{name} misses argument {at} ({what})");
         };
-        let have = len(id);
-        assert!(
-            have >= elements,
-            "{} needs {elements} elements for {what}, but buffer {} has {have}",
-            call.kernel.name(),
-            id.0
-        );
+        let (start, have) = slots[id.0 as usize];
+        assert!(have >= elements, "{name} needs {elements} elements for {what}, but buffer {} has {have}", id.0);
+        assert!(!lent[id.0 as usize], "{name} on buffer {}, which is lent", id.0);
+        Used { start, end: start + elements, access }
+    };
+    let clash = |at: usize, what: &str, other: usize| {
+        panic!(
+            "{name} cannot have {what} (argument {at}, buffer {}) where argument {other} (buffer {}) is",
+            args[at].0, args[other].0
+        )
+    };
+    let mut have = |what: &str, elements: usize, access: Access| {
+        let this = used(next, what, elements, access);
+        if let Some(other) = seen[..next].iter().position(|other| !this.bears(other)) {
+            clash(next, what, other);
+        }
+        seen[next] = this;
         next += 1;
     };
     match &call.kernel {
         Kernel::DenseForward { dims, bias, .. } => {
-            need("x", dims.rows * dims.inputs);
-            need("w", dims.outputs * dims.inputs);
-            need("y", dims.rows * dims.outputs);
+            have("x", area(dims.rows, dims.inputs), Reads);
+            have("w", area(dims.outputs, dims.inputs), Reads);
+            have("y", area(dims.rows, dims.outputs), Writes);
             if *bias {
-                need("b", dims.outputs);
+                have("b", dims.outputs, Reads);
             }
         }
         Kernel::DenseBackwardData { dims, through } => {
-            need("dy", dims.rows * dims.outputs);
-            need("w", dims.outputs * dims.inputs);
-            need("dx", dims.rows * dims.inputs);
+            have("dy", area(dims.rows, dims.outputs), Reads);
+            have("w", area(dims.outputs, dims.inputs), Reads);
+            have("dx", area(dims.rows, dims.inputs), Writes);
             if through.is_some() {
-                need("the layer's input", dims.rows * dims.inputs);
+                have("the layer's input", area(dims.rows, dims.inputs), Reads);
             }
         }
         Kernel::DenseBackwardWeights { dims, bias } => {
-            need("dy", dims.rows * dims.outputs);
-            need("x", dims.rows * dims.inputs);
-            need("dw", dims.outputs * dims.inputs);
+            have("dy", area(dims.rows, dims.outputs), Reads);
+            have("x", area(dims.rows, dims.inputs), Reads);
+            have("dw", area(dims.outputs, dims.inputs), Writes);
             if *bias {
-                need("db", dims.outputs);
+                have("db", dims.outputs, Writes);
             }
         }
         Kernel::DenseBackwardUpdate { dims, bias, rule, .. } => {
-            need("dy", dims.rows * dims.outputs);
-            need("x", dims.rows * dims.inputs);
-            need("w", dims.outputs * dims.inputs);
+            have("dy", area(dims.rows, dims.outputs), Reads);
+            have("x", area(dims.rows, dims.inputs), Reads);
+            have("w", area(dims.outputs, dims.inputs), Writes);
             for state in rule.states() {
-                need(state, dims.outputs * dims.inputs);
+                have(state, area(dims.outputs, dims.inputs), Writes);
             }
             if *bias {
-                need("b", dims.outputs);
+                have("b", dims.outputs, Writes);
                 for state in rule.states() {
-                    need(state, dims.outputs);
+                    have(state, dims.outputs, Writes);
                 }
             }
         }
         Kernel::ConvForward { dims, bias, pool, codes, .. } => {
             conv(dims);
-            need("x", dims.input_len());
-            need("w", dims.weight_len());
-            need("y", pool.map_or(dims.output_len(), |p| p.output_len()));
+            have("x", dims.input_len(), Reads);
+            have("w", dims.weight_len(), Reads);
+            have("y", pool.map_or(dims.output_len(), |p| p.output_len()), Writes);
             if *bias {
-                need("b", dims.out_channels);
+                have("b", dims.out_channels, Reads);
             }
             if let Some(pool) = pool {
                 after_conv(dims, pool);
                 if *codes {
-                    need("codes", pool.codes_len());
+                    have("codes", pool.codes_len(), Writes);
                 }
             }
         }
         Kernel::ConvBackwardData { dims, through, pooled } => {
             conv(dims);
-            need("dy", pooled.map_or(dims.output_len(), |p| p.output_len()));
-            need("w", dims.weight_len());
-            need("dx", dims.input_len());
+            have("dy", pooled.map_or(dims.output_len(), |p| p.output_len()), Reads);
+            have("w", dims.weight_len(), Reads);
+            have("dx", dims.input_len(), Writes);
             if let Some(pool) = pooled {
                 after_conv(dims, pool);
-                need("codes", pool.codes_len());
+                have("codes", pool.codes_len(), Reads);
             }
             if through.is_some() {
-                need("the layer's input", dims.input_len());
+                have("the layer's input", dims.input_len(), Reads);
             }
         }
         Kernel::ConvBackwardWeights { dims, bias, pooled } => {
             conv(dims);
-            need("dy", pooled.map_or(dims.output_len(), |p| p.output_len()));
-            need("x", dims.input_len());
-            need("dw", dims.weight_len());
+            have("dy", pooled.map_or(dims.output_len(), |p| p.output_len()), Reads);
+            have("x", dims.input_len(), Reads);
+            have("dw", dims.weight_len(), Writes);
             if *bias {
-                need("db", dims.out_channels);
+                have("db", dims.out_channels, Writes);
             }
             if let Some(pool) = pooled {
                 after_conv(dims, pool);
-                need("codes", pool.codes_len());
+                have("codes", pool.codes_len(), Reads);
             }
         }
         Kernel::MaxPool { dims, codes } => {
             places(dims);
-            need("x", dims.input_len());
-            need("y", dims.output_len());
+            have("x", dims.input_len(), Reads);
+            have("y", dims.output_len(), Writes);
             if *codes {
-                need("codes", dims.codes_len());
+                have("codes", dims.codes_len(), Writes);
             }
         }
         Kernel::MaxPoolBackward { dims } => {
             places(dims);
-            need("dy", dims.output_len());
-            need("codes", dims.codes_len());
-            need("dx", dims.input_len());
+            have("dy", dims.output_len(), Reads);
+            have("codes", dims.codes_len(), Reads);
+            have("dx", dims.input_len(), Writes);
         }
         Kernel::AveragePool { dims, .. } => {
-            need("x", dims.input_len());
-            need("y", dims.output_len());
+            sizes(dims);
+            have("x", dims.input_len(), Reads);
+            have("y", dims.output_len(), Writes);
         }
         Kernel::AveragePoolBackward { dims, .. } => {
-            need("dy", dims.output_len());
-            need("dx", dims.input_len());
+            sizes(dims);
+            have("dy", dims.output_len(), Reads);
+            have("dx", dims.input_len(), Writes);
         }
         Kernel::BatchSums { rows, channels } => {
-            need("x", rows * channels);
-            need("running mean", *channels);
-            need("sums", 2 * channels);
+            have("x", area(*rows, *channels), Reads);
+            have("running mean", *channels, Reads);
+            have("sums", area(2, *channels), Writes);
         }
         Kernel::BatchNormalize { rows, channels, .. } => {
-            need("x", rows * channels);
-            need("sums", 2 * channels);
-            for what in ["running mean", "running variance", "γ", "β"] {
-                need(what, *channels);
+            have("x", area(*rows, *channels), Reads);
+            have("sums", area(2, *channels), Reads);
+            for (what, access) in [("running mean", Writes), ("running variance", Writes), ("γ", Reads), ("β", Reads)]
+            {
+                have(what, *channels, access);
             }
-            need("kept", 2 * channels);
-            need("y", rows * channels);
+            have("kept", area(2, *channels), Writes);
+            have("y", area(*rows, *channels), Writes);
         }
         Kernel::BatchInfer { rows, channels, .. } => {
-            need("x", rows * channels);
+            have("x", area(*rows, *channels), Reads);
             for what in ["running mean", "running variance", "γ", "β"] {
-                need(what, *channels);
+                have(what, *channels, Reads);
             }
-            need("y", rows * channels);
+            have("y", area(*rows, *channels), Writes);
         }
         Kernel::BatchGradientSums { rows, channels, through } => {
-            need("dy", rows * channels);
-            need("x", rows * channels);
-            need("kept", 2 * channels);
-            need("sums", 2 * channels);
+            have("dy", area(*rows, *channels), Reads);
+            have("x", area(*rows, *channels), Reads);
+            have("kept", area(2, *channels), Reads);
+            have("sums", area(2, *channels), Writes);
             if through.is_some() {
-                need("y", rows * channels);
+                have("y", area(*rows, *channels), Reads);
             }
         }
         Kernel::BatchBackward { rows, channels, through, .. } => {
-            need("dy", rows * channels);
-            need("x", rows * channels);
-            need("kept", 2 * channels);
-            need("γ", *channels);
-            need("sums", 2 * channels);
-            need("dx", rows * channels);
+            have("dy", area(*rows, *channels), Reads);
+            have("x", area(*rows, *channels), Reads);
+            have("kept", area(2, *channels), Reads);
+            have("γ", *channels, Reads);
+            have("sums", area(2, *channels), Reads);
+            have("dx", area(*rows, *channels), Writes);
             if through.is_some() {
-                need("y", rows * channels);
+                have("y", area(*rows, *channels), Reads);
             }
         }
         Kernel::LocalResponse(l) => {
             response(l);
-            need("x", l.rows * l.channels);
-            need("y", l.rows * l.out_channels);
+            have("x", area(l.rows, l.channels), Reads);
+            have("y", area(l.rows, l.out_channels), Writes);
         }
         Kernel::LocalResponseBackward(l) => {
             response(l);
-            need("dy", l.rows * l.out_channels);
-            need("x", l.rows * l.channels);
-            need("dx", l.rows * l.channels);
+            have("dy", area(l.rows, l.out_channels), Reads);
+            have("x", area(l.rows, l.channels), Reads);
+            have("dx", area(l.rows, l.channels), Writes);
         }
         Kernel::LayerNorm { rows, channels, .. } => {
-            need("x", rows * channels);
-            need("γ", *channels);
-            need("β", *channels);
-            need("y", rows * channels);
-            need("kept", 2 * rows);
+            have("x", area(*rows, *channels), Reads);
+            have("γ", *channels, Reads);
+            have("β", *channels, Reads);
+            have("y", area(*rows, *channels), Writes);
+            have("kept", area(2, *rows), Writes);
         }
         Kernel::LayerNormBackwardData { rows, channels } => {
-            need("dy", rows * channels);
-            need("x", rows * channels);
-            need("kept", 2 * rows);
-            need("γ", *channels);
-            need("dx", rows * channels);
+            have("dy", area(*rows, *channels), Reads);
+            have("x", area(*rows, *channels), Reads);
+            have("kept", area(2, *rows), Reads);
+            have("γ", *channels, Reads);
+            have("dx", area(*rows, *channels), Writes);
         }
         Kernel::LayerNormBackwardWeights { rows, channels } => {
-            need("dy", rows * channels);
-            need("x", rows * channels);
-            need("kept", 2 * rows);
-            need("dγ", *channels);
-            need("dβ", *channels);
+            have("dy", area(*rows, *channels), Reads);
+            have("x", area(*rows, *channels), Reads);
+            have("kept", area(2, *rows), Reads);
+            have("dγ", *channels, Writes);
+            have("dβ", *channels, Writes);
         }
+        // Any number of summands, of which none is kept in mind: each is compared with the sum alone.
         Kernel::Sum { inputs, len, .. } => {
-            for _ in 0..*inputs {
-                need("x", *len);
+            let sum = used(*inputs, "y", *len, WritesInPlace);
+            for at in 0..*inputs {
+                if !used(at, "x", *len, Reads).bears(&sum) {
+                    clash(*inputs, "y", at);
+                }
             }
-            need("y", *len);
         }
         Kernel::Activate { len, .. } => {
-            need("x", *len);
-            need("y", *len);
+            have("x", *len, Reads);
+            have("y", *len, WritesInPlace);
         }
         Kernel::ActivateBackward { len, .. } => {
-            need("dy", *len);
-            need("saved", *len);
-            need("dx", *len);
+            have("dy", *len, Reads);
+            have("saved", *len, Reads);
+            have("dx", *len, WritesInPlace);
         }
         Kernel::Dropout { region, shape, .. } => {
             assert_eq!(region.rank(), shape.len(), "dropout of a region {region} in a tensor of shape {shape:?}");
-            need("x", region.len());
-            need("y", region.len());
+            let len = (0..region.rank()).map(|axis| region.range(axis).len()).fold(1, area);
+            have("x", len, Reads);
+            have("y", len, WritesInPlace);
         }
         Kernel::Loss { rows, classes, gradient, .. } => {
-            need("outputs", rows * classes);
-            need("labels", *rows);
-            need("metrics", 3);
+            have("outputs", area(*rows, *classes), Reads);
+            have("labels", *rows, Reads);
+            have("metrics", 3, Writes);
             if *gradient {
-                need("gradient", rows * classes);
+                have("gradient", area(*rows, *classes), Writes);
             }
         }
         Kernel::Copy(walk) | Kernel::Add(walk) => {
             let (from, to) = extents(walk);
-            need("from", from);
-            need("to", to);
+            have("from", from, Reads);
+            have("to", to, Writes);
         }
-        Kernel::Zero { len } => need("to", *len),
+        Kernel::Zero { len } => have("to", *len, Writes),
         Kernel::Sparsify { len, keep } => {
             assert!(keep <= len, "sparsify keeps {keep} of {len}");
-            need("x", *len);
-            need("left", *len);
+            have("x", *len, Writes);
+            have("left", *len, Writes);
         }
         Kernel::Update { rule, segments } => {
-            let end = segments.iter().map(|s| s.start + s.len).max().unwrap_or(0);
-            need("w", end);
-            need("g", end);
+            let end = segments.iter().map(|s| plus(s.start, s.len)).max().unwrap_or(0);
+            have("w", end, Writes);
+            have("g", end, Reads);
             for state in rule.states() {
-                need(state, end);
+                have(state, end, Writes);
             }
         }
     }
@@ -253,6 +318,10 @@ pub(crate) fn check(call: &Call, len: impl Fn(BufferId) -> usize) {
 fn conv(dims: &ConvDims) {
     let all = [dims.stride, dims.dilation, dims.kernel];
     assert!(all.iter().flatten().all(|&n| n > 0) && dims.groups > 0, "a convolution with a zero in {dims:?}");
+    let image = |height, width, channels| [height, width, channels].into_iter().fold(dims.samples, area);
+    image(dims.height, dims.width, dims.channels);
+    image(dims.out_height, dims.out_width, dims.out_channels);
+    [dims.kernel[1], dims.channels, dims.out_channels].into_iter().fold(dims.kernel[0], area);
     assert!(
         dims.channels.is_multiple_of(dims.groups) && dims.out_channels.is_multiple_of(dims.groups),
         "channels that do not divide into groups in {dims:?}"
@@ -273,13 +342,21 @@ fn after_conv(dims: &ConvDims, pool: &PoolDims) {
 
 /// Panics unless every place of a window has a code.
 fn places(dims: &PoolDims) {
-    assert!((1..=255).contains(&(dims.window[0] * dims.window[1])), "a window of {:?}", dims.window);
+    sizes(dims);
+    assert!((1..=255).contains(&area(dims.window[0], dims.window[1])), "a window of {:?}", dims.window);
     assert!(dims.stride.iter().all(|&n| n > 0), "a stride of {:?}", dims.stride);
+}
+
+/// Panics unless the images of a pool have as many elements as a number can say.
+fn sizes(dims: &PoolDims) {
+    let image = |height, width| [height, width, dims.channels].into_iter().fold(dims.samples, area);
+    image(dims.height, dims.width);
+    image(dims.out_height, dims.out_width);
 }
 
 /// Panics unless the channels that are made lie within those that are read.
 fn response(l: &LocalResponse) {
-    assert!(l.first + l.out_channels <= l.channels && l.size > 0, "{l:?}");
+    assert!(plus(l.first, l.out_channels) <= l.channels && l.size > 0, "{l:?}");
 }
 
 /// One past the last element that a walk reads and writes.
@@ -287,12 +364,22 @@ fn extents(walk: &Strided) -> (usize, usize) {
     if walk.is_empty() {
         return (0, 0);
     }
-    let (mut from, mut to) = (walk.from + walk.run, walk.to + walk.run);
+    let (mut from, mut to) = (plus(walk.from, walk.run), plus(walk.to, walk.run));
     for &(count, source, target) in &walk.loops {
-        from += (count - 1) * source;
-        to += (count - 1) * target;
+        from = plus(from, area(count - 1, source));
+        to = plus(to, area(count - 1, target));
     }
     (from, to)
+}
+
+/// A product that would be too small where numbers wrap round must not pass for a length.
+fn area(a: usize, b: usize) -> usize {
+    a.checked_mul(b).unwrap_or_else(|| panic!("{a} × {b} elements are more than memory has"))
+}
+
+/// The same for sums.
+fn plus(a: usize, b: usize) -> usize {
+    a.checked_add(b).unwrap_or_else(|| panic!("{a} + {b} elements are more than memory has"))
 }
 
 /// The class that a label names, if it names one.

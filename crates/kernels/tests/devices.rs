@@ -1,5 +1,7 @@
 //! Every kernel of every device against an independent, naive computation on random shapes.
 
+#[path = "../../../tests/not_run.rs"]
+mod not_run;
 mod suite;
 
 use paceline_base::kernel::{Arena, BufferId, DenseDims, Kernel, StepArgs, Values};
@@ -7,6 +9,7 @@ use paceline_base::op::{Activation, Loss};
 use paceline_base::optim::{Rule, Segment};
 use paceline_base::random::{Stream, Use};
 use paceline_base::region::{Region, Strided};
+use paceline_kernels::Isa;
 use paceline_kernels::reference::erf::erf;
 use proptest::prelude::*;
 use suite::{STEP, Which, close, run, values};
@@ -268,6 +271,15 @@ fn naive_update(rule: &Rule, buffers: &[Vec<f64>], cut: usize, args: &StepArgs) 
         }
     }
     out
+}
+
+/// The tests of devices take the instruction sets that this processor has.
+#[test]
+fn every_instruction_set_is_tested_here() {
+    for isa in Isa::ALL.into_iter().filter(|isa| !isa.is_available()) {
+        let name = format!("every_instruction_set_is_tested_here ({isa})");
+        not_run::not_run(&name, &format!("this processor does not have {isa}, so that its kernels were not tested"));
+    }
 }
 
 #[test]

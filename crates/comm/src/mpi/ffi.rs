@@ -14,40 +14,70 @@ unsafe impl Send for Communicator {}
 // SAFETY: as above.
 unsafe impl Sync for Communicator {}
 
-/// An operation under way, or nothing.
+/// An operation under way. It is neither copied nor asked again once it is complete: the library may give its handle to the
+/// next operation, so that a second owner would wait for another message.
+///
+/// Dropping one does not end the operation; the buffer must outlive it all the same.
+#[must_use]
 #[repr(transparent)]
-#[derive(Clone, Copy)]
 pub struct Request(sys::MPI_Request);
+
+/// What became of a request.
+pub enum Tested {
+    /// Still under way: to be asked again.
+    Pending(Request),
+    /// Complete; a receive brought so many bytes.
+    Done(usize),
+}
 
 // SAFETY: as for `Communicator`.
 unsafe impl Send for Request {}
 
 impl Request {
-    /// Nothing under way.
-    pub fn none() -> Self {
-        // SAFETY: a constant of the library.
-        Self(unsafe { sys::RSMPI_REQUEST_NULL })
-    }
-
-    /// Whether it is complete. From then on it is nothing.
-    pub fn test(&mut self) -> Result<bool> {
+    /// Whether a send is complete.
+    pub fn test_sent(mut self) -> Result<Tested> {
         let mut done: c_int = 0;
         // SAFETY: both pointers are valid; whoever made the request keeps its buffer alive until it is complete.
         check("MPI_Test", unsafe { sys::MPI_Test(&mut self.0, &mut done, sys::RSMPI_STATUS_IGNORE) })?;
-        Ok(done != 0)
+        Ok(if done == 0 { Tested::Pending(self) } else { Tested::Done(0) })
     }
 
-    /// The bytes that a complete receive brought, while it is not complete `None`.
-    pub fn test_received(&mut self) -> Result<Option<usize>> {
+    /// Whether a receive is complete.
+    pub fn test_received(mut self) -> Result<Tested> {
         let mut done: c_int = 0;
         // SAFETY: plain data that the library fills in.
         let mut status: sys::MPI_Status = unsafe { std::mem::zeroed() };
-        // SAFETY: as in `test`.
+        // SAFETY: as in `test_sent`.
         check("MPI_Test", unsafe { sys::MPI_Test(&mut self.0, &mut done, &mut status) })?;
         if done == 0 {
-            return Ok(None);
+            return Ok(Tested::Pending(self));
         }
-        bytes_of(&status).map(Some)
+        bytes_of(&status).map(Tested::Done)
+    }
+}
+
+/// Where a request is kept while it is under way, and nothing otherwise.
+#[derive(Default)]
+pub struct Under(Option<Request>);
+
+impl Under {
+    /// A place for the requests of one piece after the other.
+    pub fn put(&mut self, request: Request) {
+        self.0 = Some(request);
+    }
+
+    /// Asks what is kept by `test`: how many bytes came, or `None` while it is under way.
+    ///
+    /// # Panics
+    /// If nothing is under way: it was complete before.
+    pub fn ask(&mut self, test: fn(Request) -> Result<Tested>) -> Result<Option<usize>> {
+        match test(self.0.take().expect("a request that is under way"))? {
+            Tested::Pending(request) => {
+                self.0 = Some(request);
+                Ok(None)
+            }
+            Tested::Done(bytes) => Ok(Some(bytes)),
+        }
     }
 }
 
@@ -125,7 +155,8 @@ impl Communicator {
     /// # Safety
     /// `data` stays valid and unchanged until the request is complete.
     pub unsafe fn send(self, to: usize, tag: i32, data: *const u8, len: usize) -> Result<Request> {
-        let mut request = Request::none();
+        // SAFETY: a constant of the library.
+        let mut request = Request(unsafe { sys::RSMPI_REQUEST_NULL });
         // SAFETY: the caller's promise.
         let code = unsafe {
             sys::MPI_Isend(data.cast(), size(len)?, sys::RSMPI_UINT8_T, to as c_int, tag, self.0, &mut request.0)
@@ -139,7 +170,8 @@ impl Communicator {
     /// # Safety
     /// `data` stays valid, and nobody else touches it, until the request is complete.
     pub unsafe fn receive(self, from: usize, tag: i32, data: *mut u8, len: usize) -> Result<Request> {
-        let mut request = Request::none();
+        // SAFETY: a constant of the library.
+        let mut request = Request(unsafe { sys::RSMPI_REQUEST_NULL });
         // SAFETY: the caller's promise.
         let code = unsafe {
             sys::MPI_Irecv(data.cast(), size(len)?, sys::RSMPI_UINT8_T, from as c_int, tag, self.0, &mut request.0)
@@ -213,4 +245,22 @@ pub fn library_version() -> String {
     // SAFETY: the buffer is as long as the library may need.
     unsafe { sys::MPI_Get_library_version(text.as_mut_ptr().cast(), &mut len) };
     String::from_utf8_lossy(&text[..(len.max(0) as usize).min(text.len())]).trim_matches('\0').trim().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Request;
+
+    /// Compiles only where `T` is not `Clone`: else two impls fit, and the compiler cannot choose.
+    trait NotClone<Proof> {
+        fn holds() {}
+    }
+    struct ItIs;
+    impl<T> NotClone<()> for T {}
+    impl<T: Clone> NotClone<ItIs> for T {}
+
+    #[test]
+    fn a_request_has_one_owner() {
+        <Request as NotClone<_>>::holds();
+    }
 }

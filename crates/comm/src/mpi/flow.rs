@@ -1,23 +1,22 @@
 //! Pieces of a collective on their way between this process and the others.
 
-use super::ffi::Request;
+use super::ffi::{Request, Under};
 use paceline_base::Result;
 
 /// Pieces of one span on their way to or from one peer.
 pub const DEPTH: usize = 4;
 
 /// Pieces that go one way between this process and one other, a few at a time, in order.
-#[derive(Clone, Copy)]
 pub struct Flow {
     pub pieces: usize,
     pub started: usize,
     pub finished: usize,
-    requests: [Request; DEPTH],
+    requests: [Under; DEPTH],
 }
 
 impl Flow {
     pub fn of(pieces: usize) -> Self {
-        Self { pieces, started: 0, finished: 0, requests: [Request::none(); DEPTH] }
+        Self { pieces, started: 0, finished: 0, requests: Default::default() }
     }
 
     pub fn room(&self) -> bool {
@@ -25,12 +24,12 @@ impl Flow {
     }
 
     pub fn push(&mut self, request: Request) {
-        self.requests[self.started % DEPTH] = request;
+        self.requests[self.started % DEPTH].put(request);
         self.started += 1;
     }
 
     /// The oldest piece under way.
-    pub fn oldest(&mut self) -> Option<&mut Request> {
+    pub fn oldest(&mut self) -> Option<&mut Under> {
         (self.started > self.finished).then(|| &mut self.requests[self.finished % DEPTH])
     }
 
@@ -40,7 +39,6 @@ impl Flow {
 }
 
 /// What passes between this process and one other.
-#[derive(Clone, Copy)]
 pub struct Peer {
     pub seat: usize,
     pub process: usize,
@@ -68,7 +66,7 @@ impl Peer {
 /// Counts what has arrived, in order.
 pub fn drain(flow: &mut Flow, news: &mut bool) -> Result<()> {
     while let Some(request) = flow.oldest() {
-        if !request.test()? {
+        if request.ask(Request::test_sent)?.is_none() {
             break;
         }
         flow.finished += 1;

@@ -3,7 +3,7 @@
 
 use super::coding::Coding;
 use super::desk::{Desk, Done};
-use super::ffi::Communicator;
+use super::ffi::{Communicator, Request};
 use super::flow::{DEPTH, Flow, Peer, drain};
 use super::group::Group;
 use crate::host::Element;
@@ -26,6 +26,12 @@ struct Loan {
     data: Staging,
 }
 
+/// Where the slots of an active meeting's scratch begin.
+struct Slots(*mut u8);
+
+// SAFETY: an address within the scratch, which moves along with the meeting.
+unsafe impl Send for Slots {}
+
 /// See the module's text.
 pub struct Meeting {
     pub seq: u64,
@@ -45,6 +51,7 @@ pub struct Meeting {
     combined: usize,
     /// Where pieces arrive: `DEPTH` for each peer, then those that leave or come encoded.
     scratch: Vec<u8>,
+    slots: Slots,
     slot: usize,
     there: Option<Instant>,
     /// When anything last happened.
@@ -76,6 +83,7 @@ impl Meeting {
             mutual: false,
             combined: 0,
             scratch: Vec::new(),
+            slots: Slots(std::ptr::null_mut()),
             slot: 0,
             there: None,
             moved: Instant::now(),
@@ -158,6 +166,9 @@ impl Meeting {
         if self.scratch.len() < slots * self.slot + 64 {
             self.scratch.resize(slots * self.slot + 64, 0);
         }
+        // By the one way that may write; nobody makes a reference to the scratch while the meeting is active.
+        let base = self.scratch.as_mut_ptr();
+        self.slots = Slots(base.wrapping_add(base.align_offset(64)));
         self.active = true;
         self.moved = Instant::now();
         if self.peers.is_empty() {
@@ -246,7 +257,7 @@ impl Meeting {
         loop {
             let k = self.peers[i].inward.finished;
             let Some(request) = self.peers[i].inward.oldest() else { return Ok(()) };
-            let Some(bytes) = request.test_received()? else { return Ok(()) };
+            let Some(bytes) = request.ask(Request::test_received)? else { return Ok(()) };
             let range = self.piece_of(self.group().me, k);
             self.expect(bytes, &range, i, desk)?;
             self.peers[i].inward.finished += 1;
@@ -344,7 +355,7 @@ impl Meeting {
         loop {
             let k = self.peers[i].take.finished;
             let Some(request) = self.peers[i].take.oldest() else { return Ok(()) };
-            let Some(bytes) = request.test_received()? else { return Ok(()) };
+            let Some(bytes) = request.ask(Request::test_received)? else { return Ok(()) };
             let range = self.piece_of(seat, k);
             self.expect(bytes, &range, i, desk)?;
             if self.coding != Coding::Plain {
@@ -432,9 +443,7 @@ impl Meeting {
     }
 
     fn slot_at(&self, index: usize) -> *mut u8 {
-        let base = self.scratch.as_ptr().cast_mut();
-        let aligned = base.wrapping_add(base.align_offset(64));
-        aligned.wrapping_add(index * self.slot)
+        self.slots.0.wrapping_add(index * self.slot)
     }
 
     fn away_slot(&self, i: usize, k: usize) -> *mut u8 {
@@ -463,6 +472,7 @@ impl Meeting {
 
     /// Gives the buffers back.
     pub fn close(&mut self, desk: &Desk, pool: &mut Vec<Vec<u8>>) {
+        self.slots = Slots(std::ptr::null_mut());
         pool.push(std::mem::take(&mut self.scratch));
         self.group = None;
         let there = self.there.unwrap_or_else(Instant::now);

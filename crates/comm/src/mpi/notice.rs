@@ -1,6 +1,6 @@
 //! What processes tell each other beside data: a failure, a question, an answer, a farewell.
 
-use super::ffi::{Communicator, Request};
+use super::ffi::{Communicator, Request, Tested, Under};
 use paceline_base::Result;
 
 const TAG: i32 = 1;
@@ -46,7 +46,7 @@ impl Notice {
 /// Sends and receives notices. They are rare: here it may allocate.
 pub struct Board {
     comm: Communicator,
-    leaving: Vec<(Vec<u8>, Request)>,
+    leaving: Vec<(Vec<u8>, Under)>,
 }
 
 impl Board {
@@ -59,7 +59,9 @@ impl Board {
         let bytes = notice.encode();
         // SAFETY: the bytes are kept, and do not move, until the request is complete.
         let request = unsafe { self.comm.send(process, TAG, bytes.as_ptr(), bytes.len())? };
-        self.leaving.push((bytes, request));
+        let mut under = Under::default();
+        under.put(request);
+        self.leaving.push((bytes, under));
         Ok(())
     }
 
@@ -69,7 +71,8 @@ impl Board {
         let mut bytes = vec![0; len];
         // SAFETY: the bytes live until the request is complete, below.
         let mut request = unsafe { self.comm.receive(from, TAG, bytes.as_mut_ptr(), len)? };
-        while !request.test()? {
+        while let Tested::Pending(again) = request.test_received()? {
+            request = again;
             std::hint::spin_loop(); // it is there already
         }
         Ok(Notice::decode(&bytes).map(|notice| (from, notice)))
@@ -78,8 +81,8 @@ impl Board {
     /// Whether all that was sent has left.
     pub fn flush(&mut self) -> Result<bool> {
         let mut failed = Ok(());
-        self.leaving.retain_mut(|(_, request)| match request.test() {
-            Ok(done) => !done,
+        self.leaving.retain_mut(|(_, request)| match request.ask(Request::test_sent) {
+            Ok(done) => done.is_none(),
             Err(e) => {
                 failed = Err(e);
                 false

@@ -1,7 +1,7 @@
 //! Messages between two ranks.
 
 use super::desk::{Desk, Done};
-use super::ffi::{Communicator, Request};
+use super::ffi::{Communicator, Request, Under};
 use paceline_base::{Error, Result};
 use paceline_kernels::Staging;
 use std::time::Instant;
@@ -19,7 +19,7 @@ pub struct Parcel {
     pub peer: usize,
     pub sends: bool,
     data: Option<Staging>,
-    requests: Vec<Request>,
+    requests: Vec<Under>,
     done: usize,
 }
 
@@ -57,7 +57,9 @@ impl Parcel {
                     false => comm.receive(process, tag, at.add(from), n)?,
                 }
             };
-            self.requests.push(request);
+            let mut under = Under::default();
+            under.put(request);
+            self.requests.push(under);
             from += n;
             if from >= bytes {
                 return Ok(());
@@ -71,22 +73,17 @@ impl Parcel {
             let data = self.data.as_ref().expect("a message under way holds its buffer");
             let expected = (data.bytes().len() - self.done * LARGEST).min(LARGEST);
             let request = &mut self.requests[self.done];
-            if self.sends {
-                if !request.test()? {
-                    return Ok(None);
+            let test = if self.sends { Request::test_sent } else { Request::test_received };
+            match request.ask(test)? {
+                None => return Ok(None),
+                Some(n) if !self.sends && n != expected => {
+                    return Err(Error::internal(format!(
+                        "message of seq {} from {}: {n} bytes came, {expected} were expected",
+                        self.seq,
+                        desk.name(self.peer)
+                    )));
                 }
-            } else {
-                match request.test_received()? {
-                    None => return Ok(None),
-                    Some(n) if n != expected => {
-                        return Err(Error::internal(format!(
-                            "message of seq {} from {}: {n} bytes came, {expected} were expected",
-                            self.seq,
-                            desk.name(self.peer)
-                        )));
-                    }
-                    Some(_) => {}
-                }
+                Some(_) => {}
             }
             (self.done, *news) = (self.done + 1, true);
         }

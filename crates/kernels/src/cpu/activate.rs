@@ -32,7 +32,7 @@ pub(crate) fn derivative<S: Simd>(s: S, f: Activation, saved: S::V, dy: S::V) ->
 }
 
 /// The activation behind another kernel, as a type: the choice is made once, not per vector.
-pub(crate) trait Behind: Copy {
+pub(crate) trait Behind: Copy + Sync {
     /// f(v)
     fn value<S: Simd>(self, s: S, v: S::V) -> S::V;
     /// `dy · f′`, by the output at `y`.

@@ -6,6 +6,7 @@
 use super::isa::Body;
 use super::math;
 use super::simd::Simd;
+use super::submit::Arguments;
 use crate::contract::class_of;
 use paceline_base::op::Loss;
 
@@ -30,6 +31,9 @@ pub(crate) struct Rows {
     pub gradient: *mut f32,
     pub scale: f32,
 }
+
+// SAFETY: numbers and pointers into device memory.
+unsafe impl Arguments for Rows {}
 
 impl Body for Rows {
     type Out = Sums;

@@ -34,6 +34,7 @@ pub use peak::peak_flops;
 pub use pin::allowed_cores;
 pub use verify::{VECTORS, add_times_vectors, transposed_dot};
 
+use crate::contract;
 use crate::device::{Device, Event, Staging};
 use crate::tuning::Tuning;
 use conv::Convs;
@@ -148,7 +149,7 @@ impl Cpu {
     /// A buffer's part from `at` on, which must hold `len` elements.
     fn part(&self, id: BufferId, at: usize, len: usize) -> *mut f32 {
         let (start, all) = self.buffer(id);
-        debug_assert!(!self.lent[id.0 as usize], "buffer {} is lent", id.0);
+        assert!(!self.lent[id.0 as usize], "buffer {} is lent", id.0);
         assert!(
             at <= all && len <= all - at,
             "elements {at}..{} of buffer {}, which has {all}",
@@ -174,9 +175,7 @@ impl Device for Cpu {
     }
 
     fn allocate(&mut self, arena: &Arena) -> Result<()> {
-        if let Some(slot) = arena.slots.iter().find(|(offset, len)| offset + len > arena.len) {
-            return Err(Error::internal(format!("buffer {slot:?} exceeds the arena of {} elements", arena.len)));
-        }
+        contract::check_arena(arena)?;
         if let Some(cores) = &self.cores {
             pin::pin(cores[0])?;
         }
@@ -249,17 +248,17 @@ impl Device for Cpu {
     }
 
     fn pack(&mut self, buffer: BufferId) -> Staging {
-        debug_assert!(!self.lent[buffer.0 as usize], "buffer {} is lent already", buffer.0);
+        assert!(!self.lent[buffer.0 as usize], "buffer {} is lent already", buffer.0);
         self.lent[buffer.0 as usize] = true;
         let (start, len) = self.buffer(buffer);
         let data = NonNull::new(start.cast::<u8>()).expect("device memory is never null");
-        // SAFETY: initialised (zeroed) and aligned memory that the `Arc` keeps; by the trait's contract no kernel touches the buffer until
-        // the staging comes back.
+        // SAFETY: initialised (zeroed) and aligned memory that the `Arc` keeps; until the staging comes back, what touches the buffer by
+        // its number is refused.
         unsafe { Staging::new(data, len * size_of::<f32>(), DType::F32, self.memory.clone()) }
     }
 
     fn unpack(&mut self, buffer: BufferId, staging: Staging) {
-        debug_assert!(self.lent[buffer.0 as usize], "buffer {} was not lent", buffer.0);
+        assert!(self.lent[buffer.0 as usize], "buffer {} was not lent", buffer.0);
         self.lent[buffer.0 as usize] = false;
         let (start, len) = self.buffer(buffer);
         assert_eq!((staging.dtype(), staging.len()), (DType::F32, len), "a staging of another buffer came back");

@@ -68,7 +68,12 @@ impl Pool {
                     }
                     work(&shared, index);
                 })
-                .map_err(|e| Error::failure(format!("cannot start {threads} threads: {e}; use fewer")))?;
+                .map_err(|e| {
+                    let started = index + 1; // with the driver
+                    Error::failure(format!(
+                        "{started} of {threads} threads of a device were started, then no more ({e}); use fewer"
+                    ))
+                })?;
             pool.workers.push(worker);
         }
         // All of them run once: what a thread allocates when it begins is then behind us, also on a busy machine.

@@ -4,6 +4,7 @@
 
 use super::isa::Body;
 use super::simd::Simd;
+use super::submit::Arguments;
 use paceline_base::kernel::StepArgs;
 use paceline_base::optim::Rule;
 
@@ -108,6 +109,9 @@ pub(crate) struct Parameters {
     pub first: *mut f32,
     pub second: *mut f32,
 }
+
+// SAFETY: numbers and pointers into device memory.
+unsafe impl Arguments for Parameters {}
 
 impl Parameters {
     /// The same, `by` elements on; the places of unused states mean nothing.

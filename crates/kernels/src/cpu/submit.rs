@@ -16,16 +16,30 @@ use paceline_base::optim::{Rule, Segment};
 use paceline_base::region::{Region, Strided, split_range};
 use std::ptr::{null, null_mut};
 
+/// What the threads of a kernel may be handed a copy of: numbers, pointers into device memory, and references to what is
+/// `Sync`. Following the pointers stays `unsafe`; this only says that owning a copy elsewhere does no harm by itself.
+///
+/// # Safety
+/// Nothing in it has interior mutability or belongs to a thread: no `Cell`, no `Rc`.
+pub(super) unsafe trait Arguments: Copy {}
+
+// SAFETY: addresses of plain numbers.
+unsafe impl<T: Sync> Arguments for *mut T {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Arguments for *const T {}
+// SAFETY: both are.
+unsafe impl<A: Arguments, B: Arguments> Arguments for (A, B) {}
+
 /// Lets the parts of a kernel share its arguments: each part writes its own elements only.
 #[derive(Clone, Copy)]
 pub(super) struct Shared<T>(pub(super) T);
 
-// SAFETY: used only for arguments of kernels whose parts write disjoint elements.
-unsafe impl<T> Sync for Shared<T> {}
+// SAFETY: the promise of `Arguments`; parts of a kernel write disjoint elements.
+unsafe impl<T: Arguments> Sync for Shared<T> {}
 // SAFETY: as above.
-unsafe impl<T> Send for Shared<T> {}
+unsafe impl<T: Arguments> Send for Shared<T> {}
 
-impl<T: Copy> Shared<T> {
+impl<T: Arguments> Shared<T> {
     pub(super) fn get(&self) -> T {
         self.0
     }
@@ -45,8 +59,7 @@ const CHUNKS: usize = 256;
 
 impl Cpu {
     pub(super) fn execute(&mut self, call: &Call, args: &StepArgs) {
-        contract::check(call, |id| self.slots[id.0 as usize].1);
-        debug_assert!(call.args.iter().all(|id| !self.lent[id.0 as usize]), "{} on a lent buffer", call.kernel.name());
+        contract::check(call, &self.slots, &self.lent);
         let a = &call.args;
         match &call.kernel {
             Kernel::DenseForward { dims, bias, activation } => self.forward(*dims, *bias, *activation, a),
@@ -417,5 +430,31 @@ impl Cpu {
                 }
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Shared;
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    /// Compiles only where `T` is not `Sync`: else two impls fit, and the compiler cannot choose.
+    trait NotSync<Proof> {
+        fn holds() {}
+    }
+    struct ItIs;
+    impl<T> NotSync<()> for T {}
+    impl<T: Sync> NotSync<ItIs> for T {}
+
+    fn is_sync<T: Sync + Send>() {}
+
+    #[test]
+    fn only_arguments_of_kernels_are_shared_between_threads() {
+        is_sync::<Shared<*mut f32>>();
+        is_sync::<Shared<(*const f32, *mut f64)>>();
+        <Shared<&Cell<f32>> as NotSync<_>>::holds();
+        <Shared<Rc<f32>> as NotSync<_>>::holds();
+        <Shared<*mut Cell<f32>> as NotSync<_>>::holds();
     }
 }

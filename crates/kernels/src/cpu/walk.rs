@@ -11,7 +11,7 @@
 use super::Cpu;
 use super::isa::Body;
 use super::simd::{Simd, vectors};
-use super::submit::Shared;
+use super::submit::{Arguments, Shared};
 
 /// Most columns of a walk.
 pub(crate) const WIDTH: usize = 512;
@@ -107,7 +107,7 @@ impl Walk {
 }
 
 /// What is made of each element.
-pub(crate) trait Formula: Copy {
+pub(crate) trait Formula: Arguments {
     /// The value for the vector at `place` of the tensor, whose first lane is in this column of the walk.
     ///
     /// # Safety
@@ -116,7 +116,7 @@ pub(crate) trait Formula: Copy {
 }
 
 /// Two summands of each element.
-pub(crate) trait Terms: Copy {
+pub(crate) trait Terms: Arguments {
     /// The summands of the vector at `place` of the tensor.
     ///
     /// # Safety

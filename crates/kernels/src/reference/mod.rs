@@ -18,10 +18,10 @@ mod update;
 use crate::contract;
 use crate::device::{Device, Event, Staging};
 use batch::Batch;
+use paceline_base::Result;
 use paceline_base::kernel::{Arena, BufferId, Call, Fusion, Kernel, StepArgs, Values};
 use paceline_base::op::Activation;
 use paceline_base::units::DType;
-use paceline_base::{Error, Result};
 
 /// All fusions that any device may declare.
 const FUSIONS: [Fusion; 18] = [
@@ -96,9 +96,7 @@ impl Device for Reference {
     }
 
     fn allocate(&mut self, arena: &Arena) -> Result<()> {
-        if let Some(slot) = arena.slots.iter().find(|(offset, len)| offset + len > arena.len) {
-            return Err(Error::internal(format!("buffer {slot:?} exceeds the arena of {} elements", arena.len)));
-        }
+        contract::check_arena(arena)?;
         self.memory = vec![0.0; arena.len];
         self.slots = arena.slots.clone();
         self.lent = vec![false; arena.slots.len()];
@@ -110,8 +108,7 @@ impl Device for Reference {
     }
 
     fn submit(&mut self, call: &Call, args: &StepArgs) -> Event {
-        contract::check(call, |id| self.slots[id.0 as usize].1);
-        debug_assert!(call.args.iter().all(|id| !self.lent[id.0 as usize]), "{} on a lent buffer", call.kernel.name());
+        contract::check(call, &self.slots, &self.lent);
         let a = &call.args;
         match &call.kernel {
             Kernel::DenseForward { dims, bias, activation } => self.forward(*dims, *bias, *activation, a),
@@ -172,6 +169,7 @@ impl Device for Reference {
     fn wait(&mut self, _event: Event) {}
 
     fn load(&mut self, buffer: BufferId, at: usize, values: Values<'_>) {
+        assert!(!self.lent[buffer.0 as usize], "buffer {} is lent", buffer.0);
         let span = self.span(buffer);
         let to = &mut self.memory[span][at..];
         match values {
@@ -187,18 +185,19 @@ impl Device for Reference {
     }
 
     fn read(&mut self, buffer: BufferId, out: &mut [f64]) {
+        assert!(!self.lent[buffer.0 as usize], "buffer {} is lent", buffer.0);
         let span = self.span(buffer);
         out.copy_from_slice(&self.memory[span][..out.len()]);
     }
 
     fn pack(&mut self, buffer: BufferId) -> Staging {
-        debug_assert!(!self.lent[buffer.0 as usize], "buffer {} is lent already", buffer.0);
+        assert!(!self.lent[buffer.0 as usize], "buffer {} is lent already", buffer.0);
         self.lent[buffer.0 as usize] = true;
         staging::copy_out(&self.memory[self.span(buffer)])
     }
 
     fn unpack(&mut self, buffer: BufferId, staging: Staging) {
-        debug_assert!(self.lent[buffer.0 as usize], "buffer {} was not lent", buffer.0);
+        assert!(self.lent[buffer.0 as usize], "buffer {} was not lent", buffer.0);
         self.lent[buffer.0 as usize] = false;
         let span = self.span(buffer);
         staging::copy_back(&staging, &mut self.memory[span]);

@@ -15,7 +15,7 @@ pub(super) const WIDEST: usize = 6;
 pub(super) const LONGEST: usize = 5;
 
 /// One scheme: transforms along one axis; the other axis is the same again.
-pub(super) trait Scheme: Copy {
+pub(super) trait Scheme: Copy + Sync {
     /// Width of the input's patch.
     const PATCH: usize;
     /// Width of the output's tile.

@@ -6,6 +6,7 @@
 
 use super::scheme::WIDEST;
 use crate::cpu::simd::Simd;
+use crate::cpu::submit::Arguments;
 use paceline_base::window::PoolDims;
 use std::ops::Range;
 
@@ -29,6 +30,9 @@ pub(super) struct Source {
     pub image: Image,
     pub content: Content,
 }
+
+// SAFETY: numbers and pointers into device memory.
+unsafe impl Arguments for Source {}
 
 #[derive(Clone, Copy)]
 pub(super) enum Content {

@@ -8,6 +8,7 @@ use super::tiles::Pieces;
 use crate::cpu::activate::Activate;
 use crate::cpu::isa::Body;
 use crate::cpu::simd::Simd;
+use crate::cpu::submit::Arguments;
 use crate::tuning::Blocks;
 use paceline_base::op::Activation;
 
@@ -38,6 +39,9 @@ const PACK_OUTPUTS: usize = 48;
 /// On cache lines, so that no vector straddles two.
 #[repr(align(64))]
 struct Aligned([f32; PARTIAL_SUMS]);
+
+// SAFETY: numbers and pointers into device memory.
+unsafe impl Arguments for Forward {}
 
 impl Body for Forward {
     type Out = ();

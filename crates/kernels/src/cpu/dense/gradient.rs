@@ -9,6 +9,7 @@ use crate::cpu::activate::ActivateBackward;
 use crate::cpu::isa::Body;
 use crate::cpu::rule::{Constants, Parameters, Update};
 use crate::cpu::simd::Simd;
+use crate::cpu::submit::Arguments;
 use crate::tuning::Blocks;
 use paceline_base::op::Activation;
 
@@ -59,6 +60,9 @@ struct Strip {
     vectors: usize,
     len: usize,
 }
+
+// SAFETY: numbers and pointers into device memory.
+unsafe impl Arguments for Product {}
 
 impl Body for Product {
     type Out = ();

@@ -3,6 +3,7 @@
 use crate::cpu::Cpu;
 use crate::cpu::activate::{Behind, behind};
 use crate::cpu::simd::Simd;
+use crate::cpu::submit::Arguments;
 use crate::cpu::walk::{Columns, Formula, Terms, Walk};
 use paceline_base::kernel::BufferId;
 use paceline_base::op::Activation;
@@ -26,6 +27,9 @@ struct Affine<'a, B> {
     behind: B,
 }
 
+// SAFETY: numbers and pointers into device memory.
+unsafe impl<B: Behind> Arguments for Affine<'_, B> {}
+
 impl<B: Behind> Formula for Affine<'_, B> {
     #[inline(always)]
     unsafe fn at<S: Simd>(self, s: S, place: usize, column: usize, mask: Option<S::M>) -> S::V {
@@ -43,6 +47,9 @@ struct Moments<'a> {
     x: *const f32,
     around: &'a Columns<f32>,
 }
+
+// SAFETY: numbers and pointers into device memory.
+unsafe impl Arguments for Moments<'_> {}
 
 impl Terms for Moments<'_> {
     #[inline(always)]
@@ -63,6 +70,9 @@ struct Gradients<'a, B> {
     mean: &'a Columns<f32>,
     behind: B,
 }
+
+// SAFETY: numbers and pointers into device memory.
+unsafe impl<B: Behind> Arguments for Gradients<'_, B> {}
 
 impl<B: Behind> Terms for Gradients<'_, B> {
     #[inline(always)]
@@ -88,6 +98,9 @@ struct Backward<'a, B> {
     slope: &'a Columns<f32>,
     behind: B,
 }
+
+// SAFETY: numbers and pointers into device memory.
+unsafe impl<B: Behind> Arguments for Backward<'_, B> {}
 
 impl<B: Behind> Formula for Backward<'_, B> {
     #[inline(always)]

@@ -3,7 +3,7 @@
 use crate::cpu::Cpu;
 use crate::cpu::isa::Body;
 use crate::cpu::simd::{Simd, vectors};
-use crate::cpu::submit::Shared;
+use crate::cpu::submit::{Arguments, Shared};
 use crate::cpu::walk::{Terms, Walk};
 use paceline_base::kernel::BufferId;
 
@@ -19,6 +19,9 @@ struct Forward {
     channels: usize,
     eps: f32,
 }
+
+// SAFETY: numbers and pointers into device memory.
+unsafe impl Arguments for Forward {}
 
 impl Body for Forward {
     type Out = ();
@@ -65,6 +68,9 @@ struct Backward {
     channels: usize,
 }
 
+// SAFETY: numbers and pointers into device memory.
+unsafe impl Arguments for Backward {}
+
 impl Body for Backward {
     type Out = ();
     #[inline(always)]
@@ -101,6 +107,9 @@ struct Weights {
     x: *const f32,
     kept: *const f32,
 }
+
+// SAFETY: numbers and pointers into device memory.
+unsafe impl Arguments for Weights {}
 
 impl Terms for Weights {
     #[inline(always)]

@@ -7,7 +7,7 @@
 use crate::cpu::Cpu;
 use crate::cpu::isa::Body;
 use crate::cpu::simd::{Simd, vectors};
-use crate::cpu::submit::Shared;
+use crate::cpu::submit::{Arguments, Shared};
 use paceline_base::kernel::{BufferId, LocalResponse};
 
 /// Channels that are made at once.
@@ -190,6 +190,9 @@ impl Rows {
         }
     }
 }
+
+// SAFETY: numbers and pointers into device memory.
+unsafe impl Arguments for Rows {}
 
 impl Body for Rows {
     type Out = ();

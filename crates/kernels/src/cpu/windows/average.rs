@@ -7,7 +7,7 @@ use super::{Outputs, Window, outputs};
 use crate::cpu::Cpu;
 use crate::cpu::isa::Body;
 use crate::cpu::simd::{Simd, vectors};
-use crate::cpu::submit::Shared;
+use crate::cpu::submit::{Arguments, Shared};
 use paceline_base::kernel::BufferId;
 use paceline_base::window::PoolDims;
 
@@ -85,6 +85,9 @@ impl<S: Simd> Outputs for AverageOn<S> {
     }
 }
 
+// SAFETY: numbers and pointers into device memory.
+unsafe impl Arguments for Averages {}
+
 impl Body for Averages {
     type Out = ();
     #[inline(always)]
@@ -100,6 +103,9 @@ struct Even {
     dy: *const f32,
     share: f32,
 }
+
+// SAFETY: numbers and pointers into device memory.
+unsafe impl Arguments for Even {}
 
 impl Share for Even {
     #[inline(always)]

@@ -5,7 +5,7 @@ use super::{Outputs, Window, outputs};
 use crate::cpu::Cpu;
 use crate::cpu::isa::Body;
 use crate::cpu::simd::{Simd, vectors};
-use crate::cpu::submit::Shared;
+use crate::cpu::submit::{Arguments, Shared};
 use paceline_base::kernel::BufferId;
 use paceline_base::window::{DEAD, PoolDims};
 
@@ -65,6 +65,9 @@ impl<S: Simd, const CODES: bool> Outputs for Maximum<S, CODES> {
     }
 }
 
+// SAFETY: numbers and pointers into device memory.
+unsafe impl Arguments for Maxima {}
+
 impl Body for Maxima {
     type Out = ();
     #[inline(always)]
@@ -87,6 +90,9 @@ struct Winner {
     dy: *const f32,
     codes: *const u8,
 }
+
+// SAFETY: numbers and pointers into device memory.
+unsafe impl Arguments for Winner {}
 
 impl Share for Winner {
     #[inline(always)]

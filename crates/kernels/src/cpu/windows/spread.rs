@@ -4,11 +4,11 @@ use super::{Holder, Inputs, inputs};
 use crate::cpu::Cpu;
 use crate::cpu::isa::Body;
 use crate::cpu::simd::{Simd, vectors};
-use crate::cpu::submit::Shared;
+use crate::cpu::submit::{Arguments, Shared};
 use paceline_base::window::PoolDims;
 
 /// What an element gets of the gradient of a window that holds it.
-pub(super) trait Share: Copy {
+pub(super) trait Share: Arguments {
     /// For one vector of channels: `from` is the first of them in the output, `place` where the element is in the window.
     ///
     /// # Safety
@@ -53,6 +53,9 @@ impl<S: Simd, F: Share> Inputs for SpreadOn<S, F> {
         unsafe { self.of.dx.add(input * d.channels).write_bytes(0, d.channels) };
     }
 }
+
+// SAFETY: numbers and pointers into device memory.
+unsafe impl<F: Share> Arguments for Spread<F> {}
 
 impl<F: Share> Body for Spread<F> {
     type Out = ();

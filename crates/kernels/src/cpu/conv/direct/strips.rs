@@ -8,6 +8,7 @@ use crate::cpu::conv::tile::{Product, Start, most_vectors, product};
 use crate::cpu::dense::Pieces;
 use crate::cpu::isa::Body;
 use crate::cpu::simd::Simd;
+use crate::cpu::submit::Arguments;
 
 /// Some strips of one phase.
 #[derive(Clone, Copy)]
@@ -25,6 +26,9 @@ pub(in crate::cpu::conv) struct Strips<'a> {
     /// Room for the strips of all samples that are taken together and, with a pool, for the rows of a window.
     pub scratch: *mut f32,
 }
+
+// SAFETY: numbers and pointers into device memory.
+unsafe impl Arguments for Strips<'_> {}
 
 impl Body for Strips<'_> {
     type Out = ();

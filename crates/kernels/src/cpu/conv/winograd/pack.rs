@@ -8,6 +8,7 @@ use crate::cpu::conv::tile::most_vectors;
 use crate::cpu::dense::Pieces;
 use crate::cpu::isa::Body;
 use crate::cpu::simd::Simd;
+use crate::cpu::submit::Arguments;
 use std::marker::PhantomData;
 
 /// Transforms weights: `u[place][panel][term][output]`, each panel as wide as a tile of registers.
@@ -26,6 +27,9 @@ pub(in crate::cpu::conv) struct Pack<C> {
     pub vectors: (usize, usize),
     pub scheme: PhantomData<C>,
 }
+
+// SAFETY: numbers and pointers into device memory.
+unsafe impl<C: Scheme> Arguments for Pack<C> {}
 
 impl<C: Scheme> Body for Pack<C> {
     type Out = ();
@@ -93,6 +97,9 @@ pub(in crate::cpu::conv) struct Gather<C> {
     pub range: (usize, usize),
     pub scheme: PhantomData<C>,
 }
+
+// SAFETY: numbers and pointers into device memory.
+unsafe impl<C: Scheme> Arguments for Gather<C> {}
 
 impl<C: Scheme> Body for Gather<C> {
     type Out = ();

@@ -8,6 +8,7 @@ use crate::cpu::conv::tile::{NO_OFFSET, Product, Start, most_vectors, product};
 use crate::cpu::dense::Pieces;
 use crate::cpu::isa::Body;
 use crate::cpu::simd::Simd;
+use crate::cpu::submit::Arguments;
 use std::marker::PhantomData;
 
 /// The weight gradient over some tiles, still transformed: `du[place][channel][output]`, and the sums of the gradient.
@@ -30,6 +31,9 @@ pub(in crate::cpu::conv) struct Weights<C> {
     pub scratch: *mut f32,
     pub scheme: PhantomData<C>,
 }
+
+// SAFETY: numbers and pointers into device memory.
+unsafe impl<C: Scheme> Arguments for Weights<C> {}
 
 impl<C: Scheme> Body for Weights<C> {
     type Out = ();
