@@ -106,7 +106,7 @@ impl Saver<'_> {
     }
 
     fn file(&mut self, path: &Path, label: &str) -> Result<()> {
-        let bytes = std::fs::read(path).map_err(DataError::io("read", path))?;
+        let bytes = crate::regular::read_regular(path)?;
         let pixels = self.decode(&bytes, &path.display().to_string())?;
         self.save(&pixels, label)
     }
