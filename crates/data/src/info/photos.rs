@@ -81,7 +81,9 @@ pub(super) fn look(path: &Path, look: &Look) -> Result<PhotosInfo> {
     let listing = Listing::of(path)?;
     let notes = listing.notes();
     let parts = match listing.is_split() {
-        true => listing.parts().map(|(role, part)| PhotoPart { role, images: part.len(), classes: classes(part) }).collect(),
+        true => {
+            listing.parts().map(|(role, part)| PhotoPart { role, images: part.len(), classes: classes(part) }).collect()
+        }
         false => Vec::new(),
     };
     let photos = listing.into_one();
@@ -134,7 +136,8 @@ pub(super) fn first(photos: &Photos, count: usize) -> impl Iterator<Item = usize
 
 /// The header of an image file, and its bytes.
 pub(super) fn header(path: &Path) -> Result<(Header, Vec<u8>)> {
-    let bytes = crate::regular::read_regular(path)?;
+    let mut bytes = Vec::new();
+    crate::regular::read_image(path, &mut bytes)?;
     let header = paceline_image::header(&bytes, &Limits::default()).map_err(|source| bad(path, source))?;
     Ok((header, bytes))
 }
