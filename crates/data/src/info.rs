@@ -7,7 +7,7 @@ mod records;
 mod shown;
 
 pub use images::Saved;
-pub use photos::{ImageInfo, PhotoShown, PhotosInfo};
+pub use photos::{ImageInfo, PhotoPart, PhotoShown, PhotosInfo};
 pub use records::{Content, FeatureInfo, IndexInfo, RecordFile, RecordShown, RecordsInfo, Spread, StepInfo};
 
 use crate::catalogue::{Catalogue, Options, Place, folder, sample};
@@ -225,7 +225,7 @@ impl Catalogue {
 /// The first bytes of a file, as they are or unpacked (as far as that goes).
 fn first_bytes(path: &Path, unpacked: bool) -> Result<Vec<u8>> {
     use std::io::Read;
-    let file = std::fs::File::open(path).map_err(DataError::io("read", path))?;
+    let file = crate::open_regular(path).map_err(DataError::io("read", path))?;
     let mut first = Vec::new();
     if unpacked {
         // Damage is for whoever reads the whole file to report.

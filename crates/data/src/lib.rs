@@ -43,6 +43,8 @@ pub mod idx;
 pub mod info;
 pub mod order;
 pub mod photos;
+mod regular;
+mod role;
 pub mod samples;
 pub mod shards;
 mod skip;
@@ -50,13 +52,15 @@ pub mod split;
 pub mod tfrecord;
 pub mod visits;
 
-pub use catalogue::{Catalogue, DataSet, Entry, Got, Options, Progress};
+pub use catalogue::{Catalogue, DataSet, Entry, Got, Held, Options, Progress};
 pub use error::{DataError, ExampleError, PhotoError, RecordError, Result, ShardError};
 pub use info::Info;
 pub use order::Order;
+pub use regular::{LARGEST_IMAGE, open_regular};
+pub use role::Role;
 pub use samples::{
-    Effort, Fake, FakeSpec, Features, FileImages, ImageSet, Labelled, Part, Preview, RecordImages, Samples, Scratch,
-    Source, Stage, Still, Subset, Supply, Table, fingerprint_of,
+    Effort, Fake, FakeSpec, Features, FileImages, ImageSet, Labelled, Part, Preview, RecordImages, Relabelled, Samples,
+    Scratch, Source, Stage, Still, Subset, Supply, Table, fingerprint_of,
 };
 pub use skip::Skipped;
 pub use split::{Parts, Split};

@@ -6,13 +6,15 @@
 
 use crate::{DataError, DataSet, Labelled, Order, Part, Result};
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 /// The fraction that is held out where nothing else is said.
 const TENTH: f64 = 0.1;
 
-/// Where validation samples come from. Its text form is a fraction (`0.1`), `test`, `own` or `auto`.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// Where validation samples come from. Its text form is a fraction (`0.1`), `test`, `own`, `auto`, or a path, which has a
+/// `/` or a `.` in it.
+#[derive(Clone, Debug, PartialEq)]
 pub enum Split {
     /// The set's own validation part if it has one, else a tenth of the training samples.
     Auto,
@@ -22,6 +24,9 @@ pub enum Split {
     Fraction(f64),
     /// The set's own test part; all training samples are trained on.
     Test,
+    /// A folder, a table or shards, which stand in the set's validation part: see
+    /// [`Catalogue::open_validation`](crate::Catalogue::open_validation).
+    Path(PathBuf),
 }
 
 /// The indices of the two parts of a split, both ascending and disjoint.
@@ -44,20 +49,20 @@ pub struct Parts {
 
 impl Split {
     /// What `auto` means for a set; the others are what they are.
-    pub fn settled(self, set: &DataSet) -> Self {
+    pub fn settled(&self, set: &DataSet) -> Self {
         match self {
             Self::Auto if set.validation.is_some() => Self::Own,
             Self::Auto => Self::Fraction(TENTH),
-            split => split,
+            split => split.clone(),
         }
     }
 
     /// The part of its own that is validated on, if none of the training samples are.
-    fn held_out(self, set: &DataSet) -> Result<Option<&Part>> {
+    fn held_out<'a>(&self, set: &'a DataSet) -> Result<Option<&'a Part>> {
         let name = || set.name.clone();
         match self.settled(set) {
             Self::Test => Ok(Some(set.test.as_ref().ok_or_else(|| DataError::NoTestPart { name: name() })?)),
-            Self::Own | Self::Auto => {
+            Self::Own | Self::Auto | Self::Path(_) => {
                 Ok(Some(set.validation.as_ref().ok_or_else(|| DataError::NoValidationPart { name: name() })?))
             }
             Self::Fraction(_) => Ok(None),
@@ -68,7 +73,7 @@ impl Split {
     ///
     /// # Errors
     /// [`DataError::BadSplit`], [`DataError::EmptyPart`], [`DataError::NoTestPart`] or [`DataError::NoValidationPart`].
-    pub fn indices(self, set: &DataSet, seed: u64) -> Result<Indices> {
+    pub fn indices(&self, set: &DataSet, seed: u64) -> Result<Indices> {
         match (self.held_out(set)?, self.settled(set)) {
             (None, Self::Fraction(fraction)) => stratified(&*set.train, fraction, seed),
             (part, _) => Ok(Indices {
@@ -82,7 +87,7 @@ impl Split {
     ///
     /// # Errors
     /// As [`Split::indices`].
-    pub fn apply(self, set: &DataSet, seed: u64) -> Result<Parts> {
+    pub fn apply(&self, set: &DataSet, seed: u64) -> Result<Parts> {
         if let Some(part) = self.held_out(set)? {
             return Ok(Parts { train: set.train.clone(), validation: part.clone() });
         }
@@ -160,6 +165,7 @@ impl fmt::Display for Split {
             Self::Test => f.write_str("test"),
             Self::Own => f.write_str("own"),
             Self::Auto => f.write_str("auto"),
+            Self::Path(path) => path.display().fmt(f),
         }
     }
 }
@@ -173,6 +179,7 @@ impl FromStr for Split {
             _ if text == "own" => Ok(Self::Own),
             _ if text == "auto" => Ok(Self::Auto),
             Ok(fraction) if fraction > 0.0 && fraction < 1.0 => Ok(Self::Fraction(fraction)),
+            Err(_) if text.contains(['/', '.']) => Ok(Self::Path(text.into())),
             _ => Err(DataError::BadSplit { text: text.into() }),
         }
     }

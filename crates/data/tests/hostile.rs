@@ -263,3 +263,50 @@ fn examples_are_read_as_protobuf_demands() {
     let unknown = [b"\x10\x05\x19abcdefgh\x22\x02hi\x2dabcd\x08\x01", &one[..], b"\x05"].concat();
     assert_eq!(ints(&unknown).unwrap(), [5]);
 }
+
+/// Each file is within its own limit, all of them together are not.
+#[test]
+fn packed_files_have_a_limit_for_the_whole_set() {
+    use paceline_data::example::{self, Value};
+    use paceline_data::shards::Open;
+    use paceline_data::tfrecord::Memory;
+    use std::sync::Arc;
+    let dir = tempfile::tempdir().unwrap();
+    let mut record = Vec::new();
+    let empty = vec![0; 1 << 20];
+    example::write(&[("image", Value::Bytes(&[&empty])), ("class", Value::Ints(&[0]))], &mut record);
+    for number in 0..8 {
+        let packing = if number % 2 == 0 { Packing::Gzip } else { Packing::Zlib };
+        let mut writer = Writer::new(Vec::new(), packing);
+        writer.write(&record).unwrap();
+        let bytes = writer.finish().unwrap();
+        assert!(bytes.len() < 5_000, "a bomb is small: {}", bytes.len());
+        std::fs::write(dir.path().join(format!("a-{number:05}-of-00008.tfrecord")), bytes).unwrap();
+    }
+    let open = |limit: u64| Open { memory: Arc::new(Memory::up_to(limit)), ..Open::default() }.records(dir.path());
+    assert_eq!(open(9 << 20).unwrap().len(), 8);
+    let (error, held) = peak(|| record_error(open(4 << 20)));
+    assert!(matches!(error, RecordError::NoMemory { limit, .. } if limit == 4 << 20), "{error}");
+    assert!(held < 10 * MIB, "{held}");
+}
+
+/// Records without content cost more in memory than on disk.
+#[test]
+fn records_by_the_million_have_a_limit() {
+    use paceline_data::shards::Open;
+    use paceline_data::tfrecord::Memory;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("many.tfrec");
+    let mut writer = Writer::new(Vec::new(), Packing::Plain);
+    // An Example with an empty image and class 0.
+    let mut record = Vec::new();
+    let features =
+        [("class", paceline_data::example::Value::Ints(&[0])), ("image", paceline_data::example::Value::Bytes(&[b""]))];
+    paceline_data::example::write(&features, &mut record);
+    (0..20_000).for_each(|_| writer.write(&record).unwrap());
+    std::fs::write(&path, writer.finish().unwrap()).unwrap();
+    let open =
+        |limit: u64| Open { memory: std::sync::Arc::new(Memory::up_to(limit)), ..Open::default() }.records(&path);
+    assert_eq!(open(1 << 20).unwrap().len(), 20_000);
+    assert!(matches!(record_error(open(100_000)), RecordError::NoMemory { .. }));
+}

@@ -148,7 +148,7 @@ fn photos_tables_and_single_images() {
     fs::write(set.join("a/notes.txt"), "x").unwrap();
     fs::write(set.join("b/broken.jpg"), "").unwrap();
     let info = photos(&set);
-    assert_eq!((info.images, info.ignored, info.unreadable, info.classes.len()), (4, 1, 0, 2));
+    assert_eq!((info.images, info.left_out.count(), info.unreadable, info.classes.len()), (4, 1, 0, 2));
     let shown: Vec<&str> = info.first.iter().map(|photo| &photo.image[..]).collect();
     assert_eq!(shown, ["JPEG 8×6 colour", "JPEG 8×6 colour", "PNG 3×5 colour"]);
     let table = dir.path().join("list.csv");

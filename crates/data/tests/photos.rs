@@ -1,6 +1,6 @@
 //! Lists of photos: folders and tables, with the names that people have.
 
-use paceline_data::photos::Photos;
+use paceline_data::photos::{Listing, Photos};
 use paceline_data::{DataError, PhotoError};
 use std::fs;
 use std::path::Path;
@@ -48,12 +48,12 @@ fn folders_are_classes_whatever_lies_below() {
             "readme.md",
         ],
     );
-    fs::create_dir(dir.path().join("empty")).unwrap();
     assert_eq!(listed(dir.path()), ["a a/deep/er/1.jpg", "a a/z.png", "b b/10.JPEG", "b b/2.jpg"]);
     let photos = Photos::list(dir.path()).unwrap();
     assert_eq!(photos.classes(), ["a", "b"]);
     assert_eq!(photos.counts(), [2, 2]);
-    assert_eq!(photos.ignored(), 3);
+    assert_eq!(photos.left_out().count(), 3);
+    assert_eq!(photos.left_out().words(), "1 .md (readme.md), 1 .txt (a/notes.txt), 1 hidden (a/.hidden.jpg)");
 }
 
 #[test]
@@ -67,7 +67,11 @@ fn one_class_is_listed_and_left_to_the_caller() {
 fn an_empty_folder_and_images_without_a_class_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     touch(dir.path(), &["a/notes.txt"]);
-    assert!(matches!(refused(dir.path()), PhotoError::NoImages { other: 1, .. }));
+    assert!(matches!(refused(dir.path()), PhotoError::ClassWithoutImages { .. }));
+    fs::remove_file(dir.path().join("a/notes.txt")).unwrap();
+    fs::remove_dir(dir.path().join("a")).unwrap();
+    touch(dir.path(), &["readme.md"]);
+    assert!(matches!(refused(dir.path()), PhotoError::NoImages { held, .. } if held == "1 .md (readme.md)"));
     touch(dir.path(), &["b/1.jpg", "stray.jpg"]);
     let error = refused(dir.path());
     assert!(matches!(&error, PhotoError::NoClass { count: 1, first, .. } if first == "stray.jpg"));
@@ -91,7 +95,7 @@ fn names_need_not_be_text_but_classes_must() {
 
     let class = dir.path().join(OsStr::from_bytes(b"ros\xe9"));
     fs::create_dir(&class).unwrap();
-    Photos::list(dir.path()).unwrap(); // empty: no class
+    assert!(matches!(refused(dir.path()), PhotoError::ClassWithoutImages { held, .. } if held == "nothing"));
     fs::write(class.join("1.jpg"), b"x").unwrap();
     assert!(matches!(refused(dir.path()), PhotoError::ClassName { .. }));
 }
@@ -132,7 +136,7 @@ fn tables_list_paths_and_labels() {
     let three = ["cat x/1.jpg", "cat x/2, big.jpg", "dog 3.png"];
     check("a.csv", "x/1.jpg,cat\n\"x/2, big.jpg\",cat\n3.png,dog\n", &three);
     check("b.csv", "\u{feff}Path,Label\r\n3.png,dog\r\n\r\n\"x/2, big.jpg\",\"cat\"\r\nx/1.jpg,cat", &three);
-    check("c.tsv", "label\tsplit\tfile\ndog\ttrain\t3.png\ncat\ttest\tx/1.jpg\ncat\ttest\tx/2, big.jpg\n", &three);
+    check("c.tsv", "label\tsplit\tfile\ndog\ttrain\t3.png\ncat\ttrain\tx/1.jpg\ncat\ttest\tx/2, big.jpg\n", &three);
     check("d.CSV", "\"quo\"\"te.jpg\",\"two\nlines\"\n", &["two\nlines quo\"te.jpg"]);
 }
 
@@ -157,4 +161,63 @@ fn wrong_tables_name_the_line() {
     check(b"1.jpg,a\n\"1.jpg,a\n\n\n", "t.csv:2: a quoted field that does not end");
     check(b"\"1.jpg\"x,a\n", "t.csv:1: text after the closing quote");
     check(b"\"two\nlines\",a\n", "t.csv:1: no file two");
+}
+
+/// A whole class of another type does not vanish, and what is left out is said.
+#[test]
+fn a_class_of_other_files_is_refused_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    touch(dir.path(), &["a/1.jpg", "b/1.webp", "c/1.BMP", "d/1.gif", "e/1.tiff", "e/2.tiff", "e/3.txt"]);
+    let error = refused(dir.path());
+    let PhotoError::ClassWithoutImages { class, held } = &error else { panic!("{error}") };
+    assert!(class.ends_with("/e"), "{error}");
+    assert_eq!(held, "2 .tiff (e/1.tiff, e/2.tiff), 1 .txt (e/3.txt)");
+    fs::remove_dir_all(dir.path().join("e")).unwrap();
+    touch(dir.path(), &["__MACOSX/a/x.jpg", ".ipynb_checkpoints/y.jpg", "a/2.heic"]);
+    assert_eq!(listed(dir.path()), ["a a/1.jpg", "b b/1.webp", "c c/1.BMP", "d d/1.gif"]);
+    let listing = Listing::of(dir.path()).unwrap();
+    assert_eq!(listing.left_out.words(), "1 .heic (a/2.heic), 1 folder of a tool (__MACOSX)");
+    assert_eq!(listing.notes().len(), 1);
+}
+
+/// Files without an extension are known by their first bytes.
+#[test]
+fn images_without_an_extension_are_known_by_their_content() {
+    let dir = tempfile::tempdir().unwrap();
+    touch(dir.path(), &["a/README", "b/1.jpg"]);
+    fs::write(dir.path().join("a/0001"), b"\x89PNG\r\n\x1a\n").unwrap();
+    assert_eq!(listed(dir.path()), ["a a/0001", "b b/1.jpg"]);
+}
+
+/// A pipe or socket named like an image would be waited for, for ever: if this test ends, it was not opened.
+#[cfg(unix)]
+#[test]
+fn pipes_and_sockets_are_left_out() {
+    use std::os::unix::net::UnixListener;
+    let dir = tempfile::tempdir().unwrap();
+    touch(dir.path(), &["a/1.jpg", "b/1.jpg"]);
+    let pipe = dir.path().join("a/pipe.jpg");
+    let path = std::ffi::CString::new(pipe.to_str().unwrap()).unwrap();
+    // SAFETY: a path that ends in a zero byte, and a mode.
+    assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
+    let _socket = UnixListener::bind(dir.path().join("b/socket.png")).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", dir.path().join("b/zero.jpg")).unwrap();
+    std::os::unix::fs::symlink("pipe.jpg", dir.path().join("a/link.jpg")).unwrap();
+    assert_eq!(listed(dir.path()), ["a a/1.jpg", "b b/1.jpg"]);
+    assert_eq!(
+        Photos::list(dir.path()).unwrap().left_out().words(),
+        "1 a device (b/zero.jpg), 2 a pipe (FIFO) (a/link.jpg, a/pipe.jpg), 1 a socket (b/socket.png)"
+    );
+    // Asked for by name it is an error, in a table and as a table.
+    let table = dir.path().join("t.csv");
+    fs::write(&table, "a/1.jpg,a\na/pipe.jpg,a\n").unwrap();
+    assert!(matches!(refused(&table), PhotoError::NotRegular { line: 2, what: "a pipe (FIFO)", .. }));
+    let error = paceline_data::open_regular(&pipe).unwrap_err().to_string();
+    assert!(error.contains("not a regular file"), "{error}");
+    let table = std::ffi::CString::new(dir.path().join("p.csv").to_str().unwrap()).unwrap();
+    // SAFETY: as above.
+    assert_eq!(unsafe { libc::mkfifo(table.as_ptr(), 0o600) }, 0);
+    assert!(matches!(Photos::list(&dir.path().join("p.csv")), Err(DataError::Io { .. })));
+    let info = paceline_data::Catalogue::with_cache(dir.path()).info(pipe.to_str().unwrap());
+    assert!(matches!(info, Err(DataError::Io { .. })));
 }

@@ -179,7 +179,7 @@ fn splits_follow_the_seed_and_refuse_nonsense() {
         ("x", None),
     ] {
         assert_eq!(text.parse::<Split>().ok(), split);
-        assert_eq!(split.map(|s| s.to_string()), split.map(|_| text.to_string()));
+        assert_eq!(split.as_ref().map(|s| s.to_string()), split.as_ref().map(|_| text.to_string()));
     }
 }
 

@@ -4,16 +4,13 @@ use crate::error::{ImageError, Result};
 use crate::exif;
 use crate::jpeg::planes::{Region, scaled};
 use crate::jpeg::{self, JpegDecoder, Plan};
-use crate::png;
+use crate::{others, png};
 use crate::{Colour, Fit, Header, Kind, Limits, Pixels, Target, Window};
 
 /// What the bytes begin like.
 fn kind(bytes: &[u8]) -> Result<Kind> {
-    if bytes.starts_with(&[0xFF, 0xD8]) {
-        return Ok(Kind::Jpeg);
-    }
-    if bytes.starts_with(b"\x89PNG\r\n\x1a\n") {
-        return Ok(Kind::Png);
+    if let Some(kind) = Kind::of(bytes) {
+        return Ok(kind);
     }
     let first = &bytes[..bytes.len().min(8)];
     let found = if first.is_empty() {
@@ -29,6 +26,7 @@ pub fn header(bytes: &[u8], limits: &Limits) -> Result<Header> {
     match kind(bytes)? {
         Kind::Jpeg => jpeg::header(bytes, limits),
         Kind::Png => png::header(bytes, limits),
+        kind => others::header(kind, bytes, limits),
     }
 }
 
@@ -72,8 +70,12 @@ impl Decoder {
         target: Option<&Target>,
         out: &mut Pixels,
     ) -> Result<(Header, Window)> {
-        if kind(bytes)? == Kind::Png {
-            let header = png::decode(bytes, &self.limits, colour, &mut self.scratch, out)?;
+        let kind = kind(bytes)?;
+        if kind != Kind::Jpeg {
+            let header = match kind {
+                Kind::Png => png::decode(bytes, &self.limits, colour, &mut self.scratch, out)?,
+                kind => others::decode(kind, bytes, &self.limits, colour, &mut self.scratch, out)?,
+            };
             if header.orientation != 1 {
                 std::mem::swap(&mut self.scratch, &mut out.data);
                 exif::upright(&self.scratch, out.width, out.height, out.channels, header.orientation, &mut out.data);

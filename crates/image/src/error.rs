@@ -7,8 +7,8 @@ pub type Result<T, E = ImageError> = std::result::Result<T, E>;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImageError {
-    /// Neither JPEG nor PNG.
-    #[error("neither JPEG nor PNG: it begins with {found} at byte 0; convert it to one of them")]
+    /// Of a format that is not read.
+    #[error("neither JPEG, PNG, WebP, BMP nor GIF: it begins with {found} at byte 0; convert it to one of them")]
     Unknown {
         /// The first bytes, in hexadecimal.
         found: String,
@@ -49,6 +49,32 @@ pub enum ImageError {
         /// The limit in pixels.
         limit: u64,
         /// Where the size is stated.
+        offset: usize,
+    },
+    /// Far more pixels than a file of its length has, unless it is empty or hostile.
+    #[error(
+        "{width}×{height} pixels up to byte {bytes}, where the file ends, are more than the limit of {limit} for that length (256 for a byte, 16,777,216 for any file); leave it out, or make it smaller"
+    )]
+    TooDense {
+        /// Stated width.
+        width: usize,
+        /// Stated height.
+        height: usize,
+        /// Length of the file.
+        bytes: usize,
+        /// Pixels that a file of this length may have.
+        limit: u64,
+    },
+    /// A file that asks for far more work than files of its length do.
+    #[error(
+        "{what} at byte {offset}: more than the limit of {limit} for an image of that length; save it as a baseline JPEG, or leave it out"
+    )]
+    TooMuchWork {
+        /// What there is too much of.
+        what: &'static str,
+        /// The limit.
+        limit: u64,
+        /// Where it was passed.
         offset: usize,
     },
     /// Pixels that cannot be stored in the wanted format.

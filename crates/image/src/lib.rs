@@ -1,4 +1,5 @@
-//! Bytes to pixels and back: JPEG (decoded straight to a smaller scale), PNG, orientation, resizing, encoding.
+//! Bytes to pixels and back: JPEG (decoded straight to a smaller scale), PNG, WebP, BMP, GIF (its first frame),
+//! orientation, resizing, encoding.
 //!
 //! What is absent: no files, no threads. Everything works on slices; scratch memory is kept in the objects, so that a
 //! worker that handles thousands of images allocates only for the largest.
@@ -35,6 +36,7 @@ mod error;
 mod exif;
 mod interleave;
 mod jpeg;
+mod others;
 mod png;
 mod resize;
 mod simd;
@@ -52,6 +54,39 @@ pub enum Kind {
     Jpeg,
     /// PNG.
     Png,
+    /// WebP, with or without loss; the first frame of an animation.
+    WebP,
+    /// Windows bitmap.
+    Bmp,
+    /// GIF, the first frame.
+    Gif,
+}
+
+impl Kind {
+    /// The format that bytes begin like, if it is one that is read.
+    pub fn of(bytes: &[u8]) -> Option<Self> {
+        if bytes.starts_with(&[0xFF, 0xD8]) {
+            return Some(Self::Jpeg);
+        }
+        if bytes.starts_with(b"\x89PNG\r\n\x1a\n") {
+            return Some(Self::Png);
+        }
+        others::kind(bytes)
+    }
+
+    /// Bytes that [`Kind::of`] needs to see.
+    pub const LOOK: usize = 18;
+
+    /// As people write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Jpeg => "JPEG",
+            Self::Png => "PNG",
+            Self::WebP => "WebP",
+            Self::Bmp => "BMP",
+            Self::Gif => "GIF",
+        }
+    }
 }
 
 /// What the header of an image says.
@@ -82,6 +117,22 @@ impl Default for Limits {
     fn default() -> Self {
         Self { pixels: 1 << 27 }
     }
+}
+
+/// Pixels that any file may unpack to, however short it is: a photo of 4,096 × 4,096.
+pub const FREE_PIXELS: u64 = 1 << 24;
+/// Pixels that every byte of a PNG, WebP, BMP or GIF file may stand for beyond these. Photos have some twenty pixels in a
+/// byte at most; only an empty picture, or one that was made to take memory and time, has hundreds. (A JPEG cannot: each
+/// block of 64 pixels takes at least a bit, which is checked.)
+pub const PIXELS_PER_BYTE: u64 = 256;
+
+/// Refuses a picture that costs far more than its file.
+pub(crate) fn affordable(width: usize, height: usize, bytes: usize) -> Result<()> {
+    let limit = FREE_PIXELS.max(bytes as u64 * PIXELS_PER_BYTE);
+    if (width as u64).saturating_mul(height as u64) > limit {
+        return Err(ImageError::TooDense { width, height, bytes, limit });
+    }
+    Ok(())
 }
 
 /// Pixels in memory: rows from the top, channels interleaved.

@@ -3,7 +3,7 @@
 use crate::error::{ImageError, Result};
 use crate::exif;
 use crate::jpeg::colour::luma;
-use crate::{Colour, Header, Kind, Limits, Pixels};
+use crate::{Colour, Header, Kind, Limits, Pixels, affordable};
 use std::io::Cursor;
 
 /// Where the header states the size.
@@ -83,6 +83,7 @@ pub(crate) fn decode(
     if (bytes.len() as u64) < least {
         return Err(ImageError::Truncated { what: "the compressed picture", offset: bytes.len() });
     }
+    affordable(width, height, bytes.len())?;
     let length = reader.output_buffer_size().ok_or(ImageError::TooLarge {
         width,
         height,
@@ -99,18 +100,23 @@ pub(crate) fn decode(
         Colour::Stored if stored <= 2 => 1,
         Colour::Stored => 3,
     };
-    out.data.clear();
-    out.data.resize(pixels * wanted, 0);
-    let from = scratch[..pixels * stored].chunks_exact(stored);
-    match (stored, wanted) {
-        (1, 1) | (3, 3) => out.data.copy_from_slice(&scratch[..pixels * stored]),
-        (2, 1) => out.data.iter_mut().zip(from).for_each(|(to, from)| *to = from[0]),
-        (1 | 2, _) => out.data.chunks_exact_mut(3).zip(from).for_each(|(to, from)| to.fill(from[0])),
-        (_, 1) => from.zip(&mut out.data).for_each(|(from, to)| luma(&from[..3], std::slice::from_mut(to))),
-        _ => out.data.chunks_exact_mut(3).zip(from).for_each(|(to, from)| to.copy_from_slice(&from[..3])),
-    }
+    reduce(scratch, pixels, stored, wanted, &mut out.data);
     (out.width, out.height, out.channels) = (width, height, wanted);
     Ok(header)
+}
+
+/// Pixels of `stored` channels (grey, grey and alpha, RGB, RGB and alpha) as `wanted` ones (1 or 3); alpha is dropped.
+pub(crate) fn reduce(from: &[u8], pixels: usize, stored: usize, wanted: usize, out: &mut Vec<u8>) {
+    out.clear();
+    out.resize(pixels * wanted, 0);
+    let each = from[..pixels * stored].chunks_exact(stored);
+    match (stored, wanted) {
+        (1, 1) | (3, 3) => out.copy_from_slice(&from[..pixels * stored]),
+        (2, 1) => out.iter_mut().zip(each).for_each(|(to, from)| *to = from[0]),
+        (1 | 2, _) => out.chunks_exact_mut(3).zip(each).for_each(|(to, from)| to.fill(from[0])),
+        (_, 1) => each.zip(out).for_each(|(from, to)| luma(&from[..3], std::slice::from_mut(to))),
+        _ => out.chunks_exact_mut(3).zip(each).for_each(|(to, from)| to.copy_from_slice(&from[..3])),
+    }
 }
 
 /// The pixels as a PNG file.

@@ -47,8 +47,10 @@ const SCAN: u8 = 0xDA;
 #[test]
 fn not_an_image() {
     refused(b"", "begins with nothing");
-    refused(b"GIF89a..", "begins with 47 49 46 38 39 61");
-    refused(&[0xFF], "neither JPEG nor PNG");
+    refused(b"II*\0....", "begins with 49 49 2a 00");
+    refused(b"RIFF....WAVE", "neither JPEG, PNG, WebP, BMP nor GIF");
+    refused(b"BM, a text that begins so", "neither JPEG");
+    refused(&[0xFF], "neither JPEG");
     refused(&[0xFF, 0xD8], "before the frame header");
 }
 
@@ -175,12 +177,173 @@ fn cut_at_every_byte() {
     }
 }
 
+/// The same for the formats whose decoders are not ours; of an animation the first frame alone must be there.
+#[test]
+fn other_formats_cut_at_every_byte() {
+    for name in OTHERS {
+        let whole = fixture(name);
+        let expected = decode(&whole).unwrap();
+        let mut whole_enough = 0;
+        for length in 0..whole.len() {
+            if let Ok(pixels) = decode(&whole[..length]) {
+                assert!(pixels == expected, "{name}: {length} of {} bytes", whole.len());
+                whole_enough += 1;
+            }
+        }
+        let end = if name.starts_with("animated") { whole.len() } else { 4 };
+        assert!(whole_enough <= end, "{name}: {whole_enough} lengths are enough");
+    }
+}
+
+const OTHERS: [&str; 9] = [
+    "lossy.webp",
+    "lossless.webp",
+    "lossy_alpha.webp",
+    "animated.webp",
+    "rgb.bmp",
+    "palette.bmp",
+    "palette.gif",
+    "interlaced.gif",
+    "animated.gif",
+];
+
+#[test]
+fn sizes_of_other_formats() {
+    let mut gif = fixture("palette.gif");
+    gif[6..10].fill(0xFF);
+    refused(&gif, "65535×65535 pixels");
+    gif[6..10].fill(0);
+    refused(&gif, "0×0 pixels");
+    let mut bmp = fixture("rgb.bmp");
+    bmp[18..26].copy_from_slice(&[0, 0, 0, 0x40, 0, 0, 0, 0x80]);
+    refused(&bmp, "1073741824×2147483648 pixels");
+    // Within the limit, but the bytes cannot hold it.
+    bmp[18..26].copy_from_slice(&[0, 0x20, 0, 0, 0, 0x10, 0, 0]);
+    refused(&bmp, "for that length");
+    let mut lossless = fixture("lossless.webp");
+    lossless[21..25].fill(0xFF);
+    refused(&lossless, "16384×16384 pixels");
+    let mut extended = fixture("animated.webp");
+    assert_eq!(&extended[12..16], b"VP8X");
+    extended[24..30].fill(0xFF);
+    refused(&extended, "16777216×16777216 pixels");
+    let tight = Limits { pixels: 100 };
+    for name in OTHERS {
+        assert!(matches!(header(&fixture(name), &tight), Err(ImageError::TooLarge { limit: 100, .. })), "{name}");
+    }
+}
+
+/// Small files that unpack to large pictures: refused by a limit that goes with their length.
+#[test]
+fn pictures_that_are_far_larger_than_their_files() {
+    let mut bits = Vec::new();
+    let mut encoder = png::Encoder::new(&mut bits, 8192, 8192);
+    encoder.set_color(png::ColorType::Grayscale);
+    encoder.set_depth(png::BitDepth::One);
+    encoder.write_header().unwrap().write_image_data(&vec![0; 8192 * 1024]).unwrap();
+    let mut webp = Vec::new();
+    let encoder = image::codecs::webp::WebPEncoder::new_lossless(&mut webp);
+    encoder.encode(&vec![7; 3 * 5000 * 5000], 5000, 5000, image::ExtendedColorType::Rgb8).unwrap();
+    for (bytes, size) in [(bits, 8192), (webp, 5000)] {
+        assert!(bytes.len() < 100_000, "{} bytes", bytes.len());
+        assert_eq!(header(&bytes, &Limits::default()).unwrap().width, size);
+        let error = decode(&bytes).unwrap_err();
+        assert!(matches!(error, ImageError::TooDense { width, .. } if width == size), "{error}");
+    }
+}
+
+/// A PNG's compressed data may go on behind its last row, and chunks of no use may come by the thousand.
+#[test]
+fn png_with_more_than_its_picture() {
+    let small = Pixels { width: 2, height: 1, channels: 1, data: vec![1, 2] };
+    let plain = paceline_image::encode_png(&small).unwrap();
+    let at = plain.windows(4).position(|w| w == b"IDAT").unwrap() - 4;
+    let chunk = |kind: &[u8], content: &[u8]| {
+        let mut chunk = (content.len() as u32).to_be_bytes().to_vec();
+        chunk.extend(kind);
+        chunk.extend(content);
+        let crc = chunk[4..].iter().fold(!0u32, |crc, &byte| {
+            (0..8).fold(crc ^ u32::from(byte), |crc, _| if crc & 1 == 1 { crc >> 1 ^ 0xEDB8_8320 } else { crc >> 1 })
+        });
+        chunk.extend((!crc).to_be_bytes());
+        chunk
+    };
+    let mut many = plain[..at].to_vec();
+    for number in 0..20_000u32 {
+        many.extend(chunk(b"tEXt", &number.to_be_bytes()));
+    }
+    many.extend(&plain[at..]);
+    assert_eq!(decode(&many).unwrap(), decode(&plain).unwrap());
+
+    // A row of 2 pixels with its filter, then 16 megabytes of nothing in blocks of one repeated byte.
+    let mut large = Pixels { width: 1 << 12, height: 1 << 12, channels: 1, data: vec![0; 1 << 24] };
+    large.data[0] = 9;
+    let bomb = paceline_image::encode_png(&large).unwrap();
+    let mut bomb = bomb;
+    bomb[16..24].copy_from_slice(&[0, 0, 0, 2, 0, 0, 0, 1]);
+    let head = chunk(b"IHDR", &bomb[16..29].to_vec());
+    bomb.splice(8..33, head);
+    match decode(&bomb) {
+        Ok(pixels) => assert_eq!((pixels.width, pixels.height), (2, 1)),
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+/// A grey progressive JPEG of `side`² pixels: the means in a bit for each block, then `scans` that say that nothing more
+/// comes, 16,384 blocks in fifteen bits.
+fn empty_scans(side: u16, scans: usize) -> Vec<u8> {
+    let [high, low] = side.to_be_bytes();
+    let mut bytes = vec![0xFF, 0xD8, 0xFF, 0xDB, 0, 67, 0];
+    bytes.extend([1; 64]);
+    bytes.extend([0xFF, 0xC2, 0, 11, 8, high, low, high, low, 1, 1, 0x11, 0]);
+    for (class, symbol) in [(0x00, 0x00), (0x10, 0xE0)] {
+        bytes.extend([0xFF, 0xC4, 0, 20, class, 1]);
+        bytes.extend([0; 15]);
+        bytes.push(symbol);
+    }
+    let blocks = usize::from(side).div_ceil(8).pow(2);
+    bytes.extend([0xFF, 0xDA, 0, 8, 1, 1, 0, 0, 0, 0]);
+    bytes.extend(vec![0; blocks.div_ceil(8)]);
+    let turns = (1..64u8).flat_map(|k| (0..14u8).rev().map(move |low| (k, low)));
+    for (k, low) in turns.take(scans) {
+        let high = if low == 13 { 0 } else { low + 1 };
+        bytes.extend([0xFF, 0xDA, 0, 8, 1, 1, 0, k, k, high << 4 | low]);
+        bytes.extend(vec![0; (blocks.div_ceil(1 << 14) * 15).div_ceil(8)]);
+    }
+    bytes.extend([0xFF, 0xD9]);
+    bytes
+}
+
+#[test]
+fn scans_that_cost_more_than_their_size() {
+    assert!(decode(&empty_scans(64, 880)).is_ok(), "many scans of a small image cost little");
+    assert!(decode(&empty_scans(4096, 20)).is_ok());
+    let bomb = empty_scans(4096, 800);
+    assert!(bomb.len() < 80_000);
+    assert!(matches!(decode(&bomb), Err(ImageError::TooMuchWork { what: "blocks of all scans", .. })));
+}
+
+#[test]
+fn tables_that_cost_more_than_their_size() {
+    let good = fixture("420.jpg");
+    let at = find(&good, SCAN);
+    let mut bomb = good[..at].to_vec();
+    for number in 0..5_000u32 {
+        bomb.extend([0xFF, 0xC4, 0, 20, 0x13, 1]);
+        bomb.extend([0; 15]);
+        bomb.push((number % 160) as u8);
+    }
+    bomb.extend(&good[at..]);
+    assert!(matches!(decode(&bomb), Err(ImageError::TooMuchWork { what: "Huffman tables", .. })));
+}
+
 #[test]
 fn every_flipped_byte_gives_pixels_or_an_error() {
     let target = Target { width: 5, height: 7, fit: Fit::Crop, full: false };
     let mut decoder = Decoder::new(Limits { pixels: 1 << 20 });
     let mut pixels = Pixels::default();
-    for name in ["420.jpg", "progressive_420.jpg", "restart_progressive.jpg", "411.jpg", "ycck.jpg", "png_grey_alpha"] {
+    let ours = ["420.jpg", "progressive_420.jpg", "restart_progressive.jpg", "411.jpg", "ycck.jpg", "png_grey_alpha"];
+    for name in ours.into_iter().chain(OTHERS) {
         let whole = fixture(name);
         for at in 0..whole.len() {
             for flip in [0x01, 0x10, 0x80, 0xFF] {

@@ -68,6 +68,22 @@ fn main() {
     let mut png = fixture("png_rgb");
     png[16..24].copy_from_slice(&[0, 0, 0x20, 0, 0, 0, 0x20, 0]);
     refused("8,192² PNG in a kilobyte", &png, 2_000_000);
+    let mut webp = fixture("lossless.webp");
+    webp[21..25].copy_from_slice(&[0xFF, 0xDF, 0xFF, 0x07]);
+    refused("8,192² WebP in a kilobyte", &webp, 2_000_000);
+    let mut bmp = fixture("rgb.bmp");
+    bmp[18..26].copy_from_slice(&[0, 0x20, 0, 0, 0, 0x20, 0, 0]);
+    refused("8,192² BMP in a kilobyte", &bmp, 2_000_000);
+    let mut gif = fixture("palette.gif");
+    gif[6..10].copy_from_slice(&[0, 0x20, 0, 0x20]);
+    refused("8,192² GIF in a kilobyte", &gif, 2_000_000);
+    let mut gif = fixture("palette.gif");
+    let at = gif.iter().rposition(|&b| b == b',').map_or(0, |last| {
+        // The descriptor of the frame: its left and top are 0.
+        gif[..=last].windows(5).rposition(|w| w == [b',', 0, 0, 0, 0]).unwrap()
+    });
+    gif[at + 5..at + 9].fill(0xFF);
+    refused("a GIF with a frame of 65,535²", &gif, 2_000_000);
     // A header that promises 1,000 × 1,000 and noise: no more than such an image takes.
     let noise: Vec<u8> = (0..200_000u32).map(|i| (i.wrapping_mul(2654435761) >> 24) as u8 & 0x7F).collect();
     for (name, marker) in [("420.jpg", 0xC0), ("progressive_420.jpg", 0xC2)] {

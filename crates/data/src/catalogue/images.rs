@@ -1,9 +1,10 @@
 //! Sets of images that are decoded as they are read: record shards and image files.
 
 use super::{DataSet, Options};
-use crate::photos::Photos;
-use crate::shards::{INDEX, Index, Open, record_files};
-use crate::{FileImages, Part, RecordImages, Result};
+use crate::photos::{Listing, Photos, is_image_name};
+use crate::shards::{INDEX, Index, Open, Records, record_files};
+use crate::tfrecord::Memory;
+use crate::{DataError, FileImages, Labelled, Part, RecordImages, Result, Role, ShardError, Source, Subset};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,38 +15,91 @@ pub(super) fn is_shards(folder: &Path) -> bool {
 
 /// Whether a folder may hold images: it has folders in it, or images.
 pub(super) fn is_photos(folder: &Path) -> bool {
-    let image = |path: &Path| {
-        path.extension()
-            .and_then(|e| e.to_str())
-            .is_some_and(|e| ["jpg", "jpeg", "png"].iter().any(|known| e.eq_ignore_ascii_case(known)))
-    };
-    std::fs::read_dir(folder)
-        .is_ok_and(|mut entries| entries.any(|entry| entry.is_ok_and(|e| e.path().is_dir() || image(&e.path()))))
+    std::fs::read_dir(folder).is_ok_and(|mut entries| {
+        entries.any(|entry| entry.is_ok_and(|e| is_image_name(&e.file_name()) || e.path().is_dir()))
+    })
 }
 
-/// Opens shards: with an index by its parts, without one all of them as the training part.
+/// Opens shards: by the parts of their index, or else by those that the names of the files say; without either all of
+/// them are to train on.
 pub(super) fn open_shards(name: &str, path: &Path, options: &Options) -> Result<DataSet> {
     let index = if path.is_dir() { Index::read(path)? } else { None };
-    let parts: Vec<String> = index.iter().flat_map(|index| index.parts()).map(String::from).collect();
-    let has = |part: &str| parts.iter().any(|p| p == part);
+    let memory = Arc::new(Memory::up_to(options.memory));
     let mut skipped = Vec::new();
-    let mut open = |part: Option<&str>| -> Result<Part> {
+    let mut open = |part: Option<&str>| -> Result<Records> {
         let part = part.map(String::from);
-        let left = options.skip_bad - skipped.len();
-        let records = Open { part, verify: options.verify, skip_bad: left, ..Open::default() }.records(path)?;
+        let skip_bad = options.skip_bad - skipped.len();
+        let open = Open { part, verify: options.verify, skip_bad, memory: memory.clone(), ..Open::default() };
+        let records = open.records(path)?;
         skipped.extend(records.skipped().list().iter().cloned());
-        Ok(Part::Stream(Arc::new(RecordImages::new(records, options.size, options.fit)?)))
+        Ok(records)
     };
-    let train = open(has("train").then_some("train"))?;
-    let validation = (has("train") && has("validation")).then(|| open(Some("validation"))).transpose()?;
-    let set = set(name, train, path);
-    Ok(DataSet { validation, skipped, ..set })
+    let images = |records| Ok::<_, DataError>(Arc::new(RecordImages::new(records, options.size, options.fit)?));
+    let Some(index) = index else {
+        let records = open(None)?;
+        let parts = if path.is_dir() { records.parts() } else { Vec::new() };
+        check_parts(path, &records, &parts)?;
+        let all: Arc<dyn Source> = images(records)?;
+        let part = |role: Role| -> Result<Option<Part>> {
+            let range = parts.iter().find(|(found, _)| *found == role).map(|(_, range)| range.clone());
+            range.map(|range| Ok(Part::Stream(Arc::new(Subset::range(all.clone(), range)?)))).transpose()
+        };
+        let alone = parts.len() < 2;
+        let train = if alone { None } else { part(Role::Train)? };
+        let train = train.unwrap_or_else(|| Part::Stream(all.clone()));
+        let (validation, test) = (part(Role::Validation)?, part(Role::Test)?);
+        let notes = match alone {
+            true => Vec::new(),
+            false => {
+                let parts: Vec<String> = parts.iter().map(|(role, range)| format!("{} {role}", range.len())).collect();
+                vec![format!("the shards are in parts by their names: {}", parts.join(", "))]
+            }
+        };
+        return Ok(DataSet { validation, test, notes, skipped, ..set(name, train, path) });
+    };
+    let has = |part: &str| index.parts().contains(&part);
+    let mut part = |part: &str| -> Result<Part> { Ok(Part::Stream(images(open(Some(part))?)?)) };
+    if !has("train") {
+        let train = Part::Stream(images(open(None)?)?);
+        return Ok(DataSet { skipped, ..set(name, train, path) });
+    }
+    let train = part("train")?;
+    let validation = has("validation").then(|| part("validation")).transpose()?;
+    let test = has("test").then(|| part("test")).transpose()?;
+    Ok(DataSet { validation, test, skipped, ..set(name, train, path) })
 }
 
-/// Opens image files.
+/// There must be something to train on, and every class that is validated or tested on must be learned.
+fn check_parts(path: &Path, records: &Records, parts: &[(Role, std::ops::Range<usize>)]) -> Result<()> {
+    let place = || path.display().to_string();
+    let Some((first, training)) = parts.first() else { return Ok(()) };
+    if *first != Role::Train {
+        let names: Vec<&str> = parts.iter().map(|(role, _)| role.name()).collect();
+        return Err(ShardError::NoTraining { path: place(), parts: names.join(" and ") }.into());
+    }
+    let mut learned = vec![false; records.classes().len()];
+    training.clone().for_each(|index| learned[records.label(index) as usize] = true);
+    for (role, range) in &parts[1..] {
+        if let Some(index) = range.clone().find(|&index| !learned[records.label(index) as usize]) {
+            let class = records.classes()[records.label(index) as usize].clone();
+            return Err(ShardError::ExtraClass { path: place(), part: role.name(), class }.into());
+        }
+    }
+    Ok(())
+}
+
+/// Opens image files: all parts of the shape that the training part has.
 pub(super) fn open_photos(name: &str, path: &Path, options: &Options) -> Result<DataSet> {
-    let images = FileImages::new(Photos::list(path)?, options.size, options.fit)?;
-    Ok(set(name, Part::Stream(Arc::new(images)), path))
+    let listing = Listing::of(path)?;
+    let notes = listing.notes();
+    let Listing { train, validation, test, .. } = listing;
+    let train = FileImages::new(train, options.size, options.fit)?;
+    let (shape, fit) = (train.shape().to_vec(), options.size.map(|_| options.fit));
+    let part = |photos: Photos| -> Part {
+        Part::Stream(Arc::new(FileImages::shaped(photos, [shape[0], shape[1], shape[2]], fit)))
+    };
+    let (validation, test) = (validation.map(part), test.map(part));
+    Ok(DataSet { validation, test, notes, ..set(name, Part::Stream(Arc::new(train)), path) })
 }
 
 fn set(name: &str, train: Part, path: &Path) -> DataSet {

@@ -10,6 +10,8 @@
 //! | a folder of shards, a file of records | images in TFRecord files, with or without an `index.json` |
 //! | a folder of class folders, a `csv` or `tsv` of path and label | image files |
 //!
+//! Shards and image files may be in parts: `train`, `val` and `test` folders, shards named so, a column `split`.
+//!
 //! The cache is `$PACELINE_CACHE`, else `$XDG_CACHE_HOME/paceline`, else `~/.cache/paceline`; a set lies in
 //! `data/<name>` below it. A set that is not there is an error that says how to get it, never another set in its place.
 
@@ -19,8 +21,10 @@ mod get;
 mod images;
 pub(crate) mod known;
 pub(crate) mod sample;
+mod validation;
 
 pub use get::{Got, Progress};
+pub use validation::Held;
 
 use crate::{DataError, Fake, FakeSpec, Part, Result, cifar, shards};
 use known::KnownSet;
@@ -47,6 +51,8 @@ pub struct DataSet {
     pub licence: Option<String>,
     /// Records that were left out, with what is wrong with them.
     pub skipped: Vec<String>,
+    /// What a person should know of it: its parts, files that were passed over.
+    pub notes: Vec<String>,
 }
 
 impl std::fmt::Debug for DataSet {
@@ -75,11 +81,13 @@ pub struct Options {
     pub verify: bool,
     /// How many bad records may be left out.
     pub skip_bad: usize,
+    /// Bytes of memory that packed records may unpack to, over all files of the set, with 20 for each record.
+    pub memory: u64,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { seed: 0, size: None, fit: Fit::Crop, verify: true, skip_bad: 0 }
+        Self { seed: 0, size: None, fit: Fit::Crop, verify: true, skip_bad: 0, memory: 4 << 30 }
     }
 }
 
@@ -327,5 +335,6 @@ fn data_set(name: &str, train: Part, test: Option<Part>, origin: String, licence
         origin,
         licence: licence.map(String::from),
         skipped: Vec::new(),
+        notes: Vec::new(),
     }
 }

@@ -14,7 +14,6 @@ use crate::idx::Idx;
 use crate::{DataError, ImageSet, Result};
 use archive::BATCH_LIMIT;
 use paceline_image::{Colour, Decoder, Limits, Pixels};
-use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -63,7 +62,7 @@ pub(crate) fn read(folder: &Path) -> Result<Both> {
     if folder.join("data_batch_1.bin").is_file() {
         return gather(|batch| {
             let path = folder.join(format!("{batch}.bin"));
-            let bytes = fs::read(&path).map_err(DataError::io("read", &path))?;
+            let bytes = limited(&path)?;
             Pictures::from_records(&bytes, &path)
         });
     }
@@ -72,10 +71,21 @@ pub(crate) fn read(folder: &Path) -> Result<Both> {
     }
     let path = folder.join(ARCHIVE);
     if path.is_file() {
-        let file = fs::File::open(&path).map_err(DataError::io("read", &path))?;
+        let file = crate::open_regular(&path).map_err(DataError::io("read", &path))?;
         return read_archive(std::io::BufReader::new(file), &path);
     }
     Err(bad(folder, format!("it holds neither data_batch_1.bin, data_batch_1.png nor {ARCHIVE}")))
+}
+
+/// A file of at most a batch's size.
+fn limited(path: &Path) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let read = crate::open_regular(path).and_then(|file| file.take(BATCH_LIMIT as u64 + 1).read_to_end(&mut bytes));
+    read.map_err(DataError::io("read", path))?;
+    if bytes.len() > BATCH_LIMIT {
+        return Err(bad(path, format!("more than {BATCH_LIMIT} bytes, which no batch has")));
+    }
+    Ok(bytes)
 }
 
 /// Reads the gzipped archive of the binary version; `name` stands for it in errors.
@@ -100,7 +110,7 @@ fn gather(mut read: impl FnMut(&str) -> Result<Pictures>) -> Result<Both> {
 fn read_png(folder: &Path) -> Result<Both> {
     let mut both = gather(|batch| {
         let path = folder.join(format!("{batch}.png"));
-        let bytes = fs::read(&path).map_err(DataError::io("read", &path))?;
+        let bytes = limited(&path)?;
         let mut out = Pixels::default();
         let mut decoder = Decoder::new(Limits { pixels: (BATCH_LIMIT / 3) as u64 });
         decoder.decode(&bytes, Colour::Rgb, &mut out).map_err(|e| bad(&path, e.to_string()))?;
@@ -113,7 +123,7 @@ fn read_png(folder: &Path) -> Result<Both> {
     })?;
     for (part, name) in both.iter_mut().zip(["train_lables.json", "test_lables.json"]) {
         let path = folder.join(name);
-        let text = fs::read(&path).map_err(DataError::io("read", &path))?;
+        let text = limited(&path)?;
         part.labels = serde_json::from_slice(&text).map_err(|e| bad(&path, format!("not a list of labels: {e}")))?;
         let pictures = part.pixels.len() / PICTURE;
         if part.labels.len() != pictures {

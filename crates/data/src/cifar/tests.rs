@@ -2,6 +2,7 @@
 
 use super::*;
 use flate2::{Compression, write::GzEncoder};
+use std::fs;
 use std::io::Write;
 
 /// Two pictures for each batch, as records of the binary version.
@@ -105,4 +106,38 @@ fn what_is_wrong_is_named() {
         let error = read_archive(&short[..len], Path::new("a.tar.gz")).map(|_| len).unwrap_err().to_string();
         assert!(error.contains("a.tar.gz"), "{error}");
     }
+}
+
+/// An archive that unpacks to a gigabyte of nothing: refused at the limit, whatever its files are called.
+#[test]
+fn archives_have_a_limit_in_all() {
+    use std::io::Write;
+    let archive = |name: &dyn Fn(usize) -> String, files: usize| {
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        let content = vec![0; BATCH_LIMIT];
+        for number in 0..files {
+            let mut header = [0; 512];
+            let name = name(number);
+            header[..name.len()].copy_from_slice(name.as_bytes());
+            header[124..135].copy_from_slice(format!("{BATCH_LIMIT:011o}").as_bytes());
+            gzip.write_all(&header).unwrap();
+            gzip.write_all(&content).unwrap();
+        }
+        gzip.write_all(&[0; 1024]).unwrap();
+        gzip.finish().unwrap()
+    };
+    let read = |bytes: &[u8]| read_archive(bytes, Path::new("a.tar.gz")).map(|_| ()).unwrap_err();
+    let bomb = archive(&|number| format!("c/other_{number}.bin"), 5);
+    assert!(bomb.len() < 4 << 20, "{}", bomb.len());
+    assert!(matches!(read(&bomb), DataError::ArchiveTooLarge { .. }), "{}", read(&bomb));
+    let twice = archive(&|_| "data_batch_1.bin".into(), 2);
+    assert!(read(&twice).to_string().contains("twice"), "{}", read(&twice));
+    let mut large = archive(&|_| "data_batch_1.bin".into(), 0);
+    large.clear();
+    let mut gzip = flate2::write::GzEncoder::new(large, flate2::Compression::fast());
+    let mut header = [0; 512];
+    header[..16].copy_from_slice(b"data_batch_1.bin");
+    header[124..135].copy_from_slice(format!("{:011o}", BATCH_LIMIT + 1).as_bytes());
+    gzip.write_all(&header).unwrap();
+    assert!(read(&gzip.finish().unwrap()).to_string().contains("small files"));
 }

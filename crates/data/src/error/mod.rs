@@ -85,7 +85,7 @@ pub enum DataError {
 
     /// A file of which nothing is known.
     #[error(
-        "{file}: of no kind that is known (it begins with {found}); give a TFRecord, IDX, JPEG or PNG file, a csv or tsv of path,label, or a folder of these"
+        "{file}: of no kind that is known (it begins with {found}); give a TFRecord, IDX or image file (JPEG, PNG, WebP, BMP, GIF), a csv or tsv of path,label, or a folder of these"
     )]
     UnknownContent {
         /// Which file.
@@ -196,7 +196,7 @@ pub enum DataError {
     },
     /// A text that is no validation split.
     #[error(
-        "`{text}` is not a validation split; give a fraction between 0 and 1, such as 0.1, or `test`, `own` or `auto`"
+        "`{text}` is not a validation split; give a fraction between 0 and 1, such as 0.1, or `test`, `own`, `auto`, or a path such as ./val"
     )]
     BadSplit {
         /// What was given.
@@ -226,6 +226,15 @@ pub enum DataError {
     NoValidationPart {
         /// Name of the set.
         name: String,
+    },
+
+    /// Something to validate on that cannot be.
+    #[error("data.validation = \"{path}\": {reason}")]
+    ValidationSet {
+        /// What was given.
+        path: String,
+        /// What is wrong with it, and what to do.
+        reason: String,
     },
 
     /// An image that cannot be decoded.
@@ -290,6 +299,14 @@ pub enum DataError {
         file: String,
         /// What is wrong with it.
         reason: String,
+    },
+    /// An archive that unpacks to more than any of its kind.
+    #[error("{file}: unpacks to more than {limit} bytes, which the archive of CIFAR-10 does not; get it again")]
+    ArchiveTooLarge {
+        /// The archive.
+        file: String,
+        /// The limit.
+        limit: u64,
     },
     /// A description of a made-up set that does not follow the grammar.
     #[error("`{spec}`: {reason}; write fake:SHAPE:CLASSES:COUNT, such as fake:28x28x1:10:60000")]

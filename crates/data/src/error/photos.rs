@@ -12,13 +12,115 @@ pub enum PhotoError {
     },
     /// Nothing in the folder.
     #[error(
-        "{folder}: no images below it ({other} other files); give a folder with one folder of .jpg or .png files per class"
+        "{folder}: no images below it (it holds {held}); give a folder with one folder of images (jpg, png, webp, bmp, gif) per class"
     )]
     NoImages {
         /// The folder.
         folder: String,
-        /// Files that are no images.
-        other: usize,
+        /// What there is instead.
+        held: String,
+    },
+    /// A class folder in which there is no image.
+    #[error(
+        "{class}: a class folder without an image that can be read (it holds {held}); put images there (jpg, png, webp, bmp, gif; convert others), or move the folder elsewhere"
+    )]
+    ClassWithoutImages {
+        /// The folder.
+        class: String,
+        /// What there is instead.
+        held: String,
+    },
+    /// Folders for parts beside class folders.
+    #[error(
+        "{folder}: {parts} may be parts (training, validation, test) or classes, beside {others}; put class folders into train, val and test folders alone, or rename what is a class, or list the images in a csv of path,label"
+    )]
+    Mixed {
+        /// The folder.
+        folder: String,
+        /// Folders that are named like parts.
+        parts: String,
+        /// Those that are not.
+        others: String,
+    },
+    /// Two folders for one part, such as `val` and `validation`.
+    #[error("{folder}: two folders for the {part} part; put their class folders into one")]
+    TwoFolders {
+        /// The folder.
+        folder: String,
+        /// The part.
+        part: &'static str,
+    },
+    /// Parts, but none to train on.
+    #[error(
+        "{place}: parts for validation or test, but none to train on; name the training part `train`, or give one part alone as a set of its own"
+    )]
+    NoTraining {
+        /// The folder or table.
+        place: String,
+    },
+    /// A part without class folders.
+    #[error(
+        "{folder}: named like a part of a set, but without class folders; put a folder of images for each class into it"
+    )]
+    PartWithoutClasses {
+        /// The folder.
+        folder: String,
+    },
+    /// A class that is validated or tested on and was never learned.
+    #[error(
+        "{place}: the {part} part has a class `{class}` that the training part does not have; add it there, or take it out of the {part} part"
+    )]
+    ExtraClass {
+        /// The folder or table.
+        place: String,
+        /// The part.
+        part: &'static str,
+        /// The class.
+        class: String,
+    },
+    /// A word in the column `split` that says nothing.
+    #[error(
+        "{table}:{line}: the split `{word}` is none of train, validation (or val) and test; write one of these, or give the column another name if it means something else"
+    )]
+    SplitWord {
+        /// The table.
+        table: String,
+        /// The line, from 1.
+        line: usize,
+        /// The word.
+        word: String,
+    },
+    /// Nothing in the column `split`.
+    #[error("{table}:{line}: the split is empty; write train, validation or test on every line, or remove the column")]
+    EmptySplit {
+        /// The table.
+        table: String,
+        /// The line, from 1.
+        line: usize,
+    },
+    /// A file that is both trained and validated (or tested) on.
+    #[error("{table}: {path} is in the {first} part and in the {second} part; keep one of the lines")]
+    InTwoParts {
+        /// The table.
+        table: String,
+        /// The file.
+        path: String,
+        /// Its first part.
+        first: &'static str,
+        /// Its second part.
+        second: &'static str,
+    },
+    /// Something else than a file.
+    #[error("{table}:{line}: {path} is {what}, not a regular file; list image files only")]
+    NotRegular {
+        /// The table.
+        table: String,
+        /// The line, from 1.
+        line: usize,
+        /// The path.
+        path: String,
+        /// What it is.
+        what: &'static str,
     },
     /// Images without a class.
     #[error(

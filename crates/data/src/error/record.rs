@@ -66,6 +66,16 @@ pub enum RecordError {
         /// What the decoder said.
         reason: String,
     },
+    /// A set whose packed files, or whose many records, take too much memory.
+    #[error(
+        "{file}: with it the set takes more than {limit} bytes of memory, the most that its unpacked files and the places of its records may take; unpack the files (plain ones are mapped), use fewer of them, or free some memory"
+    )]
+    NoMemory {
+        /// The file with which it was too much.
+        file: String,
+        /// The limit.
+        limit: u64,
+    },
     /// A packed file that is too large to be held in memory.
     #[error(
         "{file}: more than {limit} bytes unpacked, the most that is held in memory; unpack the file: a plain one is mapped"

@@ -48,6 +48,54 @@ pub enum ShardError {
         /// The parts there are.
         known: String,
     },
+    /// A shard whose name says two parts.
+    #[error(
+        "{path}: {file} may be of the {first} or of the {second} part by its name; rename it, or move it elsewhere"
+    )]
+    TwoParts {
+        /// The folder.
+        path: String,
+        /// The shard.
+        file: String,
+        /// One part.
+        first: &'static str,
+        /// The other.
+        second: &'static str,
+    },
+    /// A shard whose name says no part, among others that do.
+    #[error(
+        "{path}: {file} says no part by its name, and {other} does; name all shards train-…, validation-… or test-…, or move some elsewhere"
+    )]
+    NoPartName {
+        /// The folder.
+        path: String,
+        /// The shard.
+        file: String,
+        /// One with a part.
+        other: String,
+    },
+    /// Shards for validation or test alone.
+    #[error(
+        "{path}: its shards are for {parts} by their names, and none is to train on; give the folder of training shards, or one file"
+    )]
+    NoTraining {
+        /// The folder.
+        path: String,
+        /// The parts there are.
+        parts: String,
+    },
+    /// A class that is validated or tested on and was never learned.
+    #[error(
+        "{path}: the {part} shards have a class `{class}` that the training shards do not have; add it there, or take it out"
+    )]
+    ExtraClass {
+        /// The folder.
+        path: String,
+        /// The part.
+        part: &'static str,
+        /// The class.
+        class: String,
+    },
     /// A shard of another size than the index says.
     #[error(
         "{path}: {found} bytes, but the index says {expected}; the shard was changed or not fully copied: copy or prepare it again"

@@ -10,7 +10,6 @@
 use super::{Element, Header, Idx};
 use crate::{DataError, Result};
 use flate2::bufread::MultiGzDecoder;
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
@@ -22,7 +21,7 @@ const FIRST_STEP: usize = 1 << 20;
 /// # Errors
 /// One [`DataError`] for each way in which the file can be wrong.
 pub fn read(path: &Path) -> Result<Idx> {
-    let file = File::open(path).map_err(DataError::io("read", path))?;
+    let file = crate::open_regular(path).map_err(DataError::io("read", path))?;
     unpacked(BufReader::with_capacity(1 << 16, file), path)?.array()
 }
 
@@ -39,7 +38,7 @@ pub fn decode(bytes: &[u8], name: &str) -> Result<Idx> {
 /// # Errors
 /// As [`read`], but for those of the content.
 pub fn read_header(path: &Path) -> Result<Header> {
-    let file = File::open(path).map_err(DataError::io("read", path))?;
+    let file = crate::open_regular(path).map_err(DataError::io("read", path))?;
     let mut source = unpacked(BufReader::new(file), path)?;
     let gzip = source.gzip;
     let (element, dims) = source.header()?;

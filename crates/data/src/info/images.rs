@@ -106,7 +106,8 @@ impl Saver<'_> {
     }
 
     fn file(&mut self, path: &Path, label: &str) -> Result<()> {
-        let bytes = std::fs::read(path).map_err(DataError::io("read", path))?;
+        let mut bytes = Vec::new();
+        crate::regular::read_image(path, &mut bytes)?;
         let pixels = self.decode(&bytes, &path.display().to_string())?;
         self.save(&pixels, label)
     }

@@ -1,8 +1,8 @@
 //! What is in a folder of photos, a table of them, or one image file.
 
 use super::{ClassCount, Look, disk_file, shown};
-use crate::photos::Photos;
-use crate::{DataError, Result};
+use crate::photos::{LeftOut, Listing, Photos};
+use crate::{DataError, Result, Role};
 use paceline_image::{Header, Limits};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -18,12 +18,28 @@ pub struct PhotosInfo {
     pub bytes: u64,
     /// Images that cannot be read, such as links to nowhere.
     pub unreadable: usize,
-    /// Files that were left out: hidden, or not named like images.
-    pub ignored: usize,
-    /// How many of each class.
+    /// Files that were left out: hidden, not named like images, or no regular files; by kind.
+    pub left_out: LeftOut,
+    /// That in words, with the parts that there are.
+    pub notes: Vec<String>,
+    /// How many of each class, over all parts.
     pub classes: Vec<ClassCount>,
+    /// How many of each class in each part, where the photos are in parts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<PhotoPart>,
     /// The first images, taken from the classes in turn.
     pub first: Vec<PhotoShown>,
+}
+
+/// A part of a list of photos.
+#[derive(Clone, Debug, Serialize)]
+pub struct PhotoPart {
+    /// What it is for.
+    pub role: Role,
+    /// How many images.
+    pub images: usize,
+    /// How many of each class.
+    pub classes: Vec<ClassCount>,
 }
 
 /// A photo.
@@ -44,7 +60,7 @@ pub struct ImageInfo {
     pub path: PathBuf,
     /// Its size.
     pub bytes: u64,
-    /// `jpeg` or `png`.
+    /// `jpeg`, `png`, `webp`, `bmp` or `gif`.
     pub format: &'static str,
     /// Width, as it is to be seen.
     pub width: usize,
@@ -62,7 +78,15 @@ pub struct ImageInfo {
 
 /// Lists the photos and looks at the first of them.
 pub(super) fn look(path: &Path, look: &Look) -> Result<PhotosInfo> {
-    let photos = Photos::list(path)?;
+    let listing = Listing::of(path)?;
+    let notes = listing.notes();
+    let parts = match listing.is_split() {
+        true => {
+            listing.parts().map(|(role, part)| PhotoPart { role, images: part.len(), classes: classes(part) }).collect()
+        }
+        false => Vec::new(),
+    };
+    let photos = listing.into_one();
     let (mut bytes, mut unreadable) = (0, 0);
     for index in 0..photos.len() {
         match std::fs::metadata(photos.path(index)) {
@@ -70,7 +94,6 @@ pub(super) fn look(path: &Path, look: &Look) -> Result<PhotosInfo> {
             Err(_) => unreadable += 1,
         }
     }
-    let classes = photos.classes().iter().zip(photos.counts());
     let first = first(&photos, look.first).map(|index| {
         let path = photos.path(index);
         let image = match header(&path) {
@@ -84,10 +107,17 @@ pub(super) fn look(path: &Path, look: &Look) -> Result<PhotosInfo> {
         images: photos.len(),
         bytes,
         unreadable,
-        ignored: photos.ignored(),
-        classes: classes.map(|(name, count)| ClassCount { name: name.clone(), count }).collect(),
+        left_out: photos.left_out().clone(),
+        notes,
+        classes: classes(&photos),
+        parts,
         first: first.collect(),
     })
+}
+
+fn classes(photos: &Photos) -> Vec<ClassCount> {
+    let classes = photos.classes().iter().zip(photos.counts());
+    classes.map(|(name, count)| ClassCount { name: name.clone(), count }).collect()
 }
 
 /// The first photos of the classes in turn: those of one class alone would say little.
@@ -106,7 +136,8 @@ pub(super) fn first(photos: &Photos, count: usize) -> impl Iterator<Item = usize
 
 /// The header of an image file, and its bytes.
 pub(super) fn header(path: &Path) -> Result<(Header, Vec<u8>)> {
-    let bytes = std::fs::read(path).map_err(DataError::io("read", path))?;
+    let mut bytes = Vec::new();
+    crate::regular::read_image(path, &mut bytes)?;
     let header = paceline_image::header(&bytes, &Limits::default()).map_err(|source| bad(path, source))?;
     Ok((header, bytes))
 }
@@ -126,6 +157,9 @@ pub(super) fn image(path: &Path) -> Result<ImageInfo> {
         format: match header.kind {
             paceline_image::Kind::Jpeg => "jpeg",
             paceline_image::Kind::Png => "png",
+            paceline_image::Kind::WebP => "webp",
+            paceline_image::Kind::Bmp => "bmp",
+            paceline_image::Kind::Gif => "gif",
         },
         width: header.width,
         height: header.height,

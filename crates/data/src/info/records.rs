@@ -2,7 +2,7 @@
 
 use super::{ClassCount, DiskFile, Look, disk_file, shown};
 use crate::example::{Example, Feature, Kind, Sequence};
-use crate::shards::{Index, Layout, record_files};
+use crate::shards::{Index, Layout, by_part, record_files};
 use crate::tfrecord::{Contents, Limits, Packing};
 use crate::{Result, Skipped};
 use serde::Serialize;
@@ -36,6 +36,12 @@ pub struct RecordsInfo {
     pub layout: Option<Layout>,
     /// How many of each class.
     pub classes: Vec<ClassCount>,
+    /// Records of each part, where there is no index and the names of the files say what they are for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<ClassCount>,
+    /// What is wrong with the parts that the names say: such shards cannot be trained on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ambiguous: Option<String>,
     /// What the index says, if there is one.
     pub index: Option<IndexInfo>,
     /// The files.
@@ -177,6 +183,8 @@ pub(super) fn look(path: &Path, look: &Look) -> Result<RecordsInfo> {
         steps: Vec::new(),
         layout: None,
         classes: Vec::new(),
+        parts: Vec::new(),
+        ambiguous: None,
         index: index.as_ref().map(index_info),
         files: Vec::new(),
         first: Vec::new(),
@@ -184,6 +192,10 @@ pub(super) fn look(path: &Path, look: &Look) -> Result<RecordsInfo> {
     };
     let mut skipped = Skipped::up_to(look.skip_bad);
     let mut seen = Seen::default();
+    let roles = match (path.is_dir(), &index) {
+        (true, None) => by_part(path, files.clone()),
+        _ => Ok(Vec::new()),
+    };
     for path in files {
         let file = disk_file(path)?;
         let contents = Contents::open(&file.path, &Limits::default(), look.skip_bad > 0)?;
@@ -196,6 +208,19 @@ pub(super) fn look(path: &Path, look: &Look) -> Result<RecordsInfo> {
         }
         info.bytes += file.bytes;
         info.files.push(RecordFile { file, packing: contents.packing(), records: info.records - before });
+    }
+    match roles {
+        Ok(roles) => {
+            let records = |path: &Path| info.files.iter().find(|f| f.file.path == *path).map_or(0, |f| f.records);
+            for (role, path) in roles.iter().filter_map(|(role, path)| Some((role.as_ref()?.name(), path))) {
+                let count = records(path);
+                match info.parts.last_mut() {
+                    Some(part) if part.name == role => part.count += count,
+                    _ => info.parts.push(ClassCount { name: role.into(), count }),
+                }
+            }
+        }
+        Err(error) => info.ambiguous = Some(error.to_string()),
     }
     info.features = seen.features.into_values().collect();
     info.steps = seen.steps.into_values().collect();

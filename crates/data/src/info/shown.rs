@@ -44,10 +44,7 @@ pub(super) fn bytes(bytes: &[u8]) -> String {
 
 /// An image by its header.
 pub(super) fn image(header: &Header) -> String {
-    let kind = match header.kind {
-        paceline_image::Kind::Jpeg => "JPEG",
-        paceline_image::Kind::Png => "PNG",
-    };
+    let kind = header.kind.name();
     let colour = match (header.channels, header.kind) {
         (1, _) => "grey",
         (2, _) => "grey with alpha",
@@ -58,7 +55,7 @@ pub(super) fn image(header: &Header) -> String {
     let progressive = match (header.progressive, header.kind) {
         (false, _) => "",
         (true, paceline_image::Kind::Jpeg) => ", progressive",
-        (true, paceline_image::Kind::Png) => ", interlaced",
+        (true, _) => ", interlaced",
     };
     let turned = if header.orientation == 1 { String::new() } else { format!(", orientation {}", header.orientation) };
     format!("{kind} {}×{} {colour}{progressive}{turned}", header.width, header.height)

@@ -1,16 +1,24 @@
-//! Labelled image files: a folder with one folder per class, or a table (`csv`, `tsv`) of path and label.
+//! Labelled image files: a folder with one folder per class, or a table (`csv`, `tsv`) of path and label; as one list, or
+//! in parts ([`Listing`]) where folders `train`, `val` and `test` or a column `split` say so.
 //!
 //! The list is a function of the names alone, not of the order in which the system lists them: classes are sorted, and
 //! within a class the paths, byte by byte. Names of files may be any bytes; names of classes are text. A file costs its
 //! path and 16 bytes, so that a million of them fit easily.
 
 mod folder;
+mod left_out;
+mod listing;
 mod table;
 
+pub use left_out::LeftOut;
+pub use listing::Listing;
 pub use table::parse_table;
 
-use crate::{DataError, PhotoError, Result};
+use crate::Result;
+use crate::regular::open_regular;
+use paceline_image::Kind;
 use std::ffi::{OsStr, OsString};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// More classes than that are folders that were meant otherwise.
@@ -25,7 +33,7 @@ pub struct Photos {
     paths: Vec<u8>,
     files: Vec<Entry>,
     classes: Vec<String>,
-    ignored: usize,
+    left_out: LeftOut,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -36,22 +44,12 @@ struct Entry {
 }
 
 impl Photos {
-    /// Lists `path`: a folder of class folders (searched in depth), or a `csv`/`tsv` file.
+    /// All photos of `path` in one list, also where they are in parts: see [`Listing::of`].
     ///
     /// # Errors
-    /// [`DataError::Io`] and [`DataError::Photos`].
+    /// As there.
     pub fn list(path: &Path) -> Result<Self> {
-        if path.is_dir() {
-            return folder::list(path);
-        }
-        if !path.exists() {
-            let source = std::io::Error::from(std::io::ErrorKind::NotFound);
-            return Err(DataError::Io { doing: "read", path: path.to_path_buf(), source });
-        }
-        match table_kind(path) {
-            Some(tabs) => table::list(path, tabs),
-            None => Err(PhotoError::NotPhotos { path: path.display().to_string() }.into()),
-        }
+        Listing::of(path).map(Listing::into_one)
     }
 
     /// How many files.
@@ -91,9 +89,9 @@ impl Photos {
         counts
     }
 
-    /// Files that were left out because they are hidden or not named like images (jpg, jpeg, png).
-    pub fn ignored(&self) -> usize {
-        self.ignored
+    /// What was left out: hidden, not named like an image, or no regular file.
+    pub fn left_out(&self) -> &LeftOut {
+        &self.left_out
     }
 
     fn bytes(&self, file: &Entry) -> &[u8] {
@@ -132,10 +130,18 @@ pub(crate) fn table_kind(path: &Path) -> Option<bool> {
         .map(|(_, tabs)| tabs)
 }
 
-/// Whether a file is named like an image.
+/// Whether a file is named like an image of a format that is read.
 pub(crate) fn is_image_name(name: &OsStr) -> bool {
+    const KNOWN: [&str; 9] = ["jpg", "jpeg", "jpe", "jfif", "png", "webp", "bmp", "dib", "gif"];
     let extension = Path::new(name).extension();
-    extension.is_some_and(|e| ["jpg", "jpeg", "jpe", "jfif", "png"].iter().any(|known| e.eq_ignore_ascii_case(known)))
+    extension.is_some_and(|e| KNOWN.iter().any(|known| e.eq_ignore_ascii_case(known)))
+}
+
+/// Whether a file begins like an image of a format that is read.
+fn begins_like_image(path: &Path) -> bool {
+    let mut first = Vec::with_capacity(Kind::LOOK);
+    let read = open_regular(path).and_then(|file| file.take(Kind::LOOK as u64).read_to_end(&mut first));
+    read.is_ok() && Kind::of(&first).is_some()
 }
 
 #[cfg(unix)]

@@ -1,52 +1,100 @@
 //! A table of path and label: comma- or tab-separated, quoted as RFC 4180 says.
 //!
 //! Without a header there are two columns, path and label. A first line that names them is a header: then the columns
-//! may stand in any order, among others.
+//! may stand in any order, among others; one called `split` says which lines are for training, validation and test.
 
-use super::{MAX_CLASSES, Photos, from_bytes};
-use crate::{DataError, PhotoError, Result};
+use super::{Listing, MAX_CLASSES, Photos, from_bytes};
+use crate::regular::{self, read_regular};
+use crate::{DataError, PhotoError, Result, Role};
 use std::collections::HashMap;
 use std::path::Path;
 
 /// What the columns may be called in a header.
 const PATHS: [&str; 7] = ["path", "file", "filename", "file_name", "image", "image_path", "filepath"];
 const LABELS: [&str; 5] = ["label", "class", "category", "class_name", "target"];
+const SPLIT: [&str; 1] = ["split"];
+
+/// The files of one part as they are found.
+struct Found {
+    photos: Photos,
+    classes: HashMap<String, usize>,
+}
 
 /// Lists a table; every file must be there.
-pub(super) fn list(path: &Path, tabs: bool) -> Result<Photos> {
-    let bytes = std::fs::read(path).map_err(DataError::io("read", path))?;
+pub(super) fn list(path: &Path, tabs: bool) -> Result<Listing> {
+    let bytes = read_regular(path)?;
     let table = path.display().to_string();
-    let root = path.parent().unwrap_or(Path::new("")).to_path_buf();
-    let mut photos = Photos { root, ..Photos::default() };
-    let mut classes: HashMap<String, usize> = HashMap::new();
-    parse_table(&bytes, &table, tabs, |line, file, label| {
-        if !photos.root.join(from_bytes(file)).is_file() {
-            let path = String::from_utf8_lossy(file).into_owned();
-            return Err(PhotoError::Missing { table: table.clone(), line, path }.into());
-        }
-        let class = match classes.get(label) {
+    let root = path.parent().unwrap_or(Path::new(""));
+    let mut parts: [Option<Found>; 3] = [None, None, None];
+    parse_table(&bytes, &table, tabs, |line, file, label, role| {
+        check(root, &table, line, file)?;
+        let found = parts[role.unwrap_or(Role::Train) as usize].get_or_insert_with(|| Found {
+            photos: Photos { root: root.to_path_buf(), ..Photos::default() },
+            classes: HashMap::new(),
+        });
+        let class = match found.classes.get(label) {
             Some(&class) => class,
-            None if classes.len() == MAX_CLASSES => {
+            None if found.classes.len() == MAX_CLASSES => {
                 return Err(PhotoError::TooManyClasses { folder: table.clone(), limit: MAX_CLASSES }.into());
             }
             None => {
-                let class = classes.len();
-                classes.insert(label.to_string(), class);
-                photos.classes.push(label.to_string());
+                let class = found.classes.len();
+                found.classes.insert(label.to_string(), class);
+                found.photos.classes.push(label.to_string());
                 class
             }
         };
-        photos.push(file, class);
+        found.photos.push(file, class);
         Ok(())
     })?;
-    if photos.is_empty() {
+    if parts.iter().all(Option::is_none) {
         return Err(PhotoError::EmptyTable { table }.into());
     }
-    photos.sort();
-    Ok(photos)
+    let lists = parts.map(|found| {
+        found.map(|mut found| {
+            found.photos.sort();
+            found.photos
+        })
+    });
+    let listing = Listing::join(path, lists)?;
+    in_one_part(&listing, &table)?;
+    Ok(listing)
 }
 
-/// Reads a table; `each` hears line, path and label. `name` stands for it in errors.
+/// A line's file must be there, and be one that can be read to its end.
+fn check(root: &Path, table: &str, line: usize, file: &[u8]) -> Result<()> {
+    let shown = || String::from_utf8_lossy(file).into_owned();
+    match std::fs::metadata(root.join(from_bytes(file))) {
+        Ok(meta) if meta.is_file() => Ok(()),
+        Ok(meta) => {
+            let (table, what) = (table.to_string(), regular::words(meta.file_type()));
+            Err(PhotoError::NotRegular { table, line, path: shown(), what }.into())
+        }
+        Err(_) => Err(PhotoError::Missing { table: table.to_string(), line, path: shown() }.into()),
+    }
+}
+
+/// What is trained on is not validated or tested on: no file may be in two parts.
+fn in_one_part(listing: &Listing, table: &str) -> Result<()> {
+    if !listing.is_split() {
+        return Ok(());
+    }
+    let mut seen: HashMap<&[u8], Role> = HashMap::new();
+    for (role, photos) in listing.parts() {
+        for file in &photos.files {
+            let path = photos.bytes(file);
+            if let Some(&first) = seen.get(path).filter(|&&first| first != role) {
+                let (path, first, second) = (String::from_utf8_lossy(path).into_owned(), first.name(), role.name());
+                return Err(PhotoError::InTwoParts { table: table.into(), path, first, second }.into());
+            }
+            seen.insert(path, role);
+        }
+    }
+    Ok(())
+}
+
+/// Reads a table; `each` hears line, path, label, and what the column `split` says if there is one. `name` stands for the
+/// table in errors.
 ///
 /// # Errors
 /// [`PhotoError`] with the line, and what `each` returns.
@@ -54,25 +102,24 @@ pub fn parse_table(
     bytes: &[u8],
     name: &str,
     tabs: bool,
-    mut each: impl FnMut(usize, &[u8], &str) -> Result<()>,
+    mut each: impl FnMut(usize, &[u8], &str, Option<Role>) -> Result<()>,
 ) -> Result<()> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let mut lines = Lines { rest: bytes, delimiter: if tabs { b'\t' } else { b',' }, line: 1, name };
     let mut fields = Vec::new();
-    // Columns of path and label, and how many there are, where a header says so.
-    let mut header: Option<(usize, usize, usize)> = None;
+    let mut columns = Columns { path: 0, label: 1, split: None, count: 2 };
     let mut first = true;
     while let Some(line) = lines.next(&mut fields)? {
         if fields.len() == 1 && fields[0].is_empty() {
             continue;
         }
         if std::mem::take(&mut first)
-            && let Some((path, label)) = columns(&fields)
+            && let Some(stated) = Columns::of(&fields)
         {
-            header = Some((path, label, fields.len()));
+            columns = stated;
             continue;
         }
-        let (path, label, count) = header.unwrap_or((0, 1, 2));
+        let Columns { path, label, split, count } = columns;
         let table = || name.to_string();
         if fields.len() != count {
             return Err(PhotoError::Columns { table: table(), line, found: fields.len() }.into());
@@ -83,19 +130,41 @@ pub fn parse_table(
             }
         }
         let label = std::str::from_utf8(&fields[label]).map_err(|_| PhotoError::Label { table: table(), line })?;
-        each(line, &fields[path], label)?;
+        let role = split.map(|split| role(&fields[split], table, line)).transpose()?;
+        each(line, &fields[path], label, role)?;
     }
     Ok(())
 }
 
-/// The columns of path and label, if the line is a header.
-fn columns(fields: &[Vec<u8>]) -> Option<(usize, usize)> {
-    let find = |names: &[&str]| {
-        fields
-            .iter()
-            .position(|field| names.iter().any(|name| field.trim_ascii().eq_ignore_ascii_case(name.as_bytes())))
-    };
-    Some((find(&PATHS)?, find(&LABELS)?))
+/// What a field of the column `split` says.
+fn role(field: &[u8], table: impl Fn() -> String, line: usize) -> Result<Role, PhotoError> {
+    let word = String::from_utf8_lossy(field.trim_ascii());
+    match Role::of_word(&word) {
+        Some(role) => Ok(role),
+        None if word.is_empty() => Err(PhotoError::EmptySplit { table: table(), line }),
+        None => Err(PhotoError::SplitWord { table: table(), line, word: word.chars().take(40).collect() }),
+    }
+}
+
+/// Where path, label and split stand, and how many columns there are.
+#[derive(Clone, Copy)]
+struct Columns {
+    path: usize,
+    label: usize,
+    split: Option<usize>,
+    count: usize,
+}
+
+impl Columns {
+    /// As stated by a line, if it is a header.
+    fn of(fields: &[Vec<u8>]) -> Option<Self> {
+        let find = |names: &[&str]| {
+            fields
+                .iter()
+                .position(|field| names.iter().any(|name| field.trim_ascii().eq_ignore_ascii_case(name.as_bytes())))
+        };
+        Some(Self { path: find(&PATHS)?, label: find(&LABELS)?, split: find(&SPLIT), count: fields.len() })
+    }
 }
 
 /// The lines of a table; a quoted field may hold line ends.

@@ -2,12 +2,11 @@
 
 use super::canvas::Canvas;
 use super::{Labelled, Scratch, Source, Stage, as_bytes, fingerprint_of};
+use crate::Result;
 use crate::photos::Photos;
-use crate::{DataError, Result};
+use crate::regular::read_image;
 use paceline_image::Fit;
 use std::borrow::Cow;
-use std::fs::File;
-use std::io::Read;
 use std::sync::OnceLock;
 use std::time::Instant;
 
@@ -30,11 +29,18 @@ impl FileImages {
         let mut first = Vec::new();
         for index in 0..photos.len().min(FIRST) {
             let path = photos.path(index);
-            let bytes = std::fs::read(&path).map_err(DataError::io("read", &path))?;
+            let mut bytes = Vec::new();
+            read_image(&path, &mut bytes)?;
             first.push((path.display().to_string(), Cow::Owned(bytes)));
         }
         let canvas = Canvas::for_images(size, fit, first.into_iter())?;
         Ok(Self { photos, canvas, fingerprint: OnceLock::new() })
+    }
+
+    /// Photos for samples of a shape that is known (height, width, channels): another part of a set. Where `fit` is none,
+    /// all must have that size.
+    pub fn shaped(photos: Photos, shape: [usize; 3], fit: Option<Fit>) -> Self {
+        Self { photos, canvas: Canvas { shape, fit }, fingerprint: OnceLock::new() }
     }
 }
 
@@ -84,8 +90,7 @@ impl Source for FileImages {
         let begin = Instant::now();
         let path = self.photos.path(index);
         let mut bytes = std::mem::take(&mut scratch.bytes);
-        bytes.clear();
-        File::open(&path).and_then(|mut file| file.read_to_end(&mut bytes)).map_err(DataError::io("read", &path))?;
+        read_image(&path, &mut bytes)?;
         scratch.effort.add(Stage::Read, begin);
         let result = self.canvas.decode(&|| path.display().to_string(), &bytes, scratch, out);
         scratch.bytes = bytes;

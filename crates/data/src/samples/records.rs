@@ -48,6 +48,16 @@ impl RecordImages {
         Ok(Self { records, canvas, stored, fingerprint: OnceLock::new() })
     }
 
+    /// As [`RecordImages::new`], for samples of a shape that is known (height, width, channels): another part of a set.
+    /// Where `fit` is none, all images must have that size.
+    pub fn shaped(records: Records, shape: [usize; 3], fit: Option<Fit>) -> Self {
+        let stored = match records.encoding() {
+            Encoding::Raw(shape) => Some(shape),
+            Encoding::File => None,
+        };
+        Self { records, canvas: Canvas { shape, fit }, stored, fingerprint: OnceLock::new() }
+    }
+
     /// The records.
     pub fn records(&self) -> &Records {
         &self.records

@@ -1,6 +1,7 @@
 //! Which files are shards, by their names.
 
-use crate::{DataError, Result, ShardError};
+use crate::{DataError, Result, Role, ShardError};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 /// Whether a file is named like a file of records: `.tfrec`, `.tfrecord`, `.tfrecords`, with `.gz` or `.zlib` behind it
@@ -38,4 +39,36 @@ pub fn record_files(folder: &Path) -> Result<Vec<PathBuf>> {
     }
     files.sort();
     Ok(files)
+}
+
+/// What the name of a shard says that it is for.
+pub(super) fn role_of(name: &OsStr) -> Option<Role> {
+    Role::of_shard(&name.to_string_lossy()).ok().flatten()
+}
+
+/// Shards in the order of their parts, as their names say: training, validation, test; or as they are, where none says.
+///
+/// # Errors
+/// [`ShardError::TwoParts`] for a name that says two, [`ShardError::NoPartName`] for one that says nothing among others
+/// that do.
+pub(crate) fn by_part(folder: &Path, files: Vec<PathBuf>) -> Result<Vec<(Option<Role>, PathBuf)>> {
+    let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let place = || folder.display().to_string();
+    let mut by_part = Vec::with_capacity(files.len());
+    for file in files {
+        let role = Role::of_shard(&name(&file)).map_err(|(first, second)| ShardError::TwoParts {
+            path: place(),
+            file: name(&file),
+            first: first.name(),
+            second: second.name(),
+        })?;
+        by_part.push((role, file));
+    }
+    if let (Some((_, without)), Some((_, with))) =
+        (by_part.iter().find(|(role, _)| role.is_none()), by_part.iter().find(|(role, _)| role.is_some()))
+    {
+        return Err(ShardError::NoPartName { path: place(), file: name(without), other: name(with) }.into());
+    }
+    by_part.sort_by_key(|(role, _)| *role); // stable: sorted by name within a part
+    Ok(by_part)
 }

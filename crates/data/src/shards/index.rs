@@ -1,5 +1,6 @@
 //! `index.json`: read without believing it, written so that it is there whole or not at all.
 
+use crate::regular::read_regular;
 use crate::{DataError, Result, ShardError};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -24,7 +25,7 @@ pub struct Index {
     pub shape: [usize; 3],
     /// Names of the classes; `class` of a record is a place in this list.
     pub classes: Vec<String>,
-    /// The shards, training before validation.
+    /// The shards, training before validation before test.
     pub shards: Vec<Shard>,
     /// The settings of the command that wrote it, by flag.
     pub settings: BTreeMap<String, serde_json::Value>,
@@ -38,7 +39,7 @@ pub struct Index {
 pub struct Shard {
     /// File name within the folder.
     pub file: String,
-    /// `train` or `validation`.
+    /// `train`, `validation` or `test`.
     pub part: String,
     /// Records.
     pub records: usize,
@@ -63,10 +64,10 @@ impl Index {
     /// [`DataError::Io`], and [`ShardError`] for a file that is no index or a newer one.
     pub fn read(folder: &Path) -> Result<Option<Self>> {
         let path = folder.join(INDEX);
-        match std::fs::read(&path) {
+        match read_regular(&path) {
             Ok(bytes) => Self::parse(&bytes, &path.display().to_string()).map(Some),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(DataError::io("read", &path)(e)),
+            Err(DataError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
         }
     }
 
@@ -131,7 +132,7 @@ impl Shard {
     /// [`DataError::WrongDigest`], [`DataError::Io`].
     pub fn check_digest(&self, folder: &Path) -> Result<()> {
         let path = folder.join(&self.file);
-        let mut file = std::fs::File::open(&path).map_err(DataError::io("read", &path))?;
+        let mut file = crate::open_regular(&path).map_err(DataError::io("read", &path))?;
         let (mut sha, mut buffer) = (Sha256::new(), vec![0; 1 << 20]);
         loop {
             match file.read(&mut buffer) {

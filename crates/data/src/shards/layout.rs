@@ -24,7 +24,7 @@ const SHAPES: [[&str; 3]; 4] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Encoding {
-    /// As JPEG or PNG files.
+    /// As image files: JPEG, PNG, WebP, BMP or GIF.
     File,
     /// As bytes of pixels: height, width, channels.
     Raw([usize; 3]),
@@ -76,9 +76,13 @@ impl Layout {
     }
 }
 
-/// Whether the bytes begin like a JPEG or a PNG file.
+/// Whether the bytes begin like an image file of a format that is read.
 pub(crate) fn is_file(bytes: &[u8]) -> bool {
-    bytes.starts_with(&[0xff, 0xd8, 0xff]) || bytes.starts_with(b"\x89PNG\r\n\x1a\n")
+    match paceline_image::Kind::of(bytes) {
+        // Two bytes are too few to tell a JPEG from pixels.
+        Some(paceline_image::Kind::Jpeg) => bytes.starts_with(&[0xff, 0xd8, 0xff]),
+        kind => kind.is_some(),
+    }
 }
 
 /// The shape of a raw image, if the Example states one that fits its bytes.

@@ -9,6 +9,7 @@ mod layout;
 mod open;
 mod records;
 
+pub(crate) use files::by_part;
 pub use files::{is_record_name, record_files};
 pub use index::{FORMAT, INDEX, Index, Shard};
 pub(crate) use layout::is_file as is_image_file;

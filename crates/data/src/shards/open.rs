@@ -7,14 +7,14 @@
 
 use super::layout::Layout;
 use super::records::{Records, Shelf, place};
-use super::{Encoding, Index, record_files};
+use super::{Encoding, Index, by_part, record_files};
 use crate::example::Example;
-use crate::tfrecord::{File, Limits, Reader};
-use crate::{DataError, RecordError, Result, ShardError, Skipped};
+use crate::tfrecord::{File, Limits, Memory, Reader};
+use crate::{DataError, RecordError, Result, Role, ShardError, Skipped};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// A class is below this: names of classes are kept in memory.
 const MAX_CLASSES: usize = 1 << 20;
@@ -22,7 +22,7 @@ const MAX_CLASSES: usize = 1 << 20;
 /// How to open shards.
 #[derive(Clone, Debug)]
 pub struct Open {
-    /// `train` or `validation`; all where none.
+    /// `train`, `validation` or `test`, by the index or by the names of the files; all where none.
     pub part: Option<String>,
     /// Check the checksums of the data.
     pub verify: bool,
@@ -32,11 +32,20 @@ pub struct Open {
     pub digests: bool,
     /// What is refused before memory is taken for it.
     pub limits: Limits,
+    /// What all parts of the set may take together.
+    pub memory: Arc<Memory>,
 }
 
 impl Default for Open {
     fn default() -> Self {
-        Self { part: None, verify: true, skip_bad: 0, digests: false, limits: Limits::default() }
+        Self {
+            part: None,
+            verify: true,
+            skip_bad: 0,
+            digests: false,
+            limits: Limits::default(),
+            memory: Arc::default(),
+        }
     }
 }
 
@@ -103,12 +112,25 @@ impl Open {
         let shown = || path.display().to_string();
         let no_part = |part: &str, known: String| ShardError::NoPart { path: shown(), part: part.into(), known };
         let Some(index) = index else {
-            match self.part.as_deref() {
-                None | Some("train") => {}
-                Some(part) => return Err(no_part(part, "no index.json, so all of it is `train`".into()).into()),
+            if !path.is_dir() {
+                return match self.part.as_deref() {
+                    None | Some("train") => Ok(vec![(path.to_path_buf(), None)]),
+                    Some(part) => Err(no_part(part, "one file, which is all `train`".into()).into()),
+                };
             }
-            let files = if path.is_dir() { record_files(path)? } else { vec![path.to_path_buf()] };
-            return Ok(files.into_iter().map(|file| (file, None)).collect());
+            let by_part = by_part(path, record_files(path)?)?;
+            let wanted =
+                |role: Option<Role>| self.part.as_deref().is_none_or(|part| part == role.unwrap_or(Role::Train).name());
+            let files: Vec<_> =
+                by_part.iter().filter(|(role, _)| wanted(*role)).map(|(_, f)| (f.clone(), None)).collect();
+            return match (&self.part, files.is_empty()) {
+                (Some(part), true) => {
+                    let mut known: Vec<&str> = by_part.iter().map(|(r, _)| r.unwrap_or(Role::Train).name()).collect();
+                    known.dedup();
+                    Err(no_part(part, format!("{} (no index.json, so by names)", known.join(", "))).into())
+                }
+                _ => Ok(files),
+            };
         };
         let wanted = |part: &str| self.part.as_deref().is_none_or(|wanted| wanted == part);
         let mut files = Vec::new();
@@ -134,7 +156,7 @@ impl Open {
         let mut record = Vec::new();
         for (file, _) in files {
             let name = file.display().to_string();
-            let input = std::fs::File::open(file).map_err(DataError::io("read", file))?;
+            let input = crate::open_regular(file).map_err(DataError::io("read", file))?;
             let mut reader = Reader::with_limits(input, &name, self.verify, self.limits)?;
             loop {
                 let error = match reader.next(&mut record) {
@@ -226,7 +248,7 @@ impl Looker<'_> {
             Ok(())
         };
         let skipping = (limit > 0).then_some(&mut leave_out as &mut dyn FnMut(DataError) -> Result<()>);
-        let mut file = File::open_with(path, self.open.verify, &self.open.limits, skipping)?;
+        let mut file = File::open_within(path, self.open.verify, &self.open.limits, &self.open.memory, skipping)?;
         if let Some(expected) = *promised
             && bad.is_empty()
             && file.len() != expected

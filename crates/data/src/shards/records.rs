@@ -1,8 +1,10 @@
 //! The records of a set, for access in any order: 20 bytes for each beside the mapped files.
 
+use super::files::role_of;
 use super::{Encoding, Index, Layout, Open};
 use crate::tfrecord::File;
-use crate::{Result, Skipped};
+use crate::{Result, Role, Skipped};
+use std::ops::Range;
 use std::path::Path;
 
 /// The records of a folder of shards (or of one file), in the order of file names (of the index, if there is one).
@@ -65,7 +67,7 @@ impl Records {
         shelf.file.get(local)
     }
 
-    /// The image of a record: a JPEG or PNG file, or pixels (see [`Records::encoding`]).
+    /// The image of a record: an image file, or pixels (see [`Records::encoding`]).
     pub fn image(&self, index: usize) -> &[u8] {
         let (shelf, local) = self.find(index);
         let (start, length) = shelf.images[local];
@@ -94,6 +96,22 @@ impl Records {
     /// How many files.
     pub fn shards(&self) -> usize {
         self.files.len()
+    }
+
+    /// The records of each part, where the names of the files say which they are for: by number, training first. Empty
+    /// where they do not, and for shards with an index, which are opened part by part.
+    pub fn parts(&self) -> Vec<(Role, Range<usize>)> {
+        let mut parts: Vec<(Role, Range<usize>)> = Vec::new();
+        for shelf in &self.files {
+            let role = Path::new(shelf.file.contents().name()).file_name().and_then(role_of);
+            let (Some(role), None) = (role, &self.index) else { return Vec::new() };
+            let end = shelf.first + shelf.labels.len();
+            match parts.last_mut() {
+                Some((last, range)) if *last == role => range.end = end,
+                _ => parts.push((role, shelf.first..end)),
+            }
+        }
+        parts
     }
 
     /// A file with its records, and the number of the first of them.

@@ -2,7 +2,7 @@
 
 use super::frame::{self, Found, HEAD};
 use super::reader::Unpacked;
-use super::{Limits, Packing};
+use super::{Limits, Memory, Packing};
 use crate::{DataError, RecordError, Result};
 use memmap2::Mmap;
 use std::io::Read;
@@ -31,20 +31,24 @@ impl Contents {
     /// # Errors
     /// [`DataError::Io`]; for packed files [`RecordError`].
     pub fn open(path: &Path, limits: &Limits, to_the_end: bool) -> Result<Self> {
-        let mut file = std::fs::File::open(path).map_err(DataError::io("read", path))?;
+        Self::open_within(path, limits, to_the_end, &Memory::up_to(u64::MAX))
+    }
+
+    /// As [`Contents::open`]; what is unpacked counts for `memory`.
+    ///
+    /// # Errors
+    /// As there, and [`RecordError::NoMemory`].
+    pub fn open_within(path: &Path, limits: &Limits, to_the_end: bool, memory: &Memory) -> Result<Self> {
+        let mut file = crate::open_regular(path).map_err(DataError::io("read", path))?;
         let meta = file.metadata().map_err(DataError::io("read", path))?;
-        if meta.is_dir() {
-            let source = std::io::Error::from(std::io::ErrorKind::IsADirectory);
-            return Err(DataError::Io { doing: "read", path: path.to_path_buf(), source });
-        }
         let (name, size) = (path.display().to_string(), meta.len());
         let mut first = Vec::with_capacity(Packing::LOOK);
         (&mut file).take(Packing::LOOK as u64).read_to_end(&mut first).map_err(DataError::io("read", path))?;
         let packing = Packing::of(&first);
-        // What is no regular file (a pipe) cannot be mapped, and an empty map is refused by some systems.
-        if packing != Packing::Plain || !meta.is_file() || size == 0 {
+        // An empty map is refused by some systems.
+        if packing != Packing::Plain || size == 0 {
             let input = std::io::Cursor::new(first).chain(file);
-            let bytes = unpack(input, &name, limits, to_the_end)?;
+            let bytes = unpack(input, &name, limits, to_the_end, memory)?;
             return Ok(Self { bytes: Bytes::Unpacked(bytes), name, packing, size });
         }
         // SAFETY: the map is only read, as bytes, for which every value is valid. Another program that writes to the file
@@ -62,7 +66,7 @@ impl Contents {
         let packing = Packing::of(&bytes[..bytes.len().min(Packing::LOOK)]);
         let unpacked = match packing {
             Packing::Plain => bytes.to_vec(),
-            _ => unpack(bytes, name, limits, to_the_end)?,
+            _ => unpack(bytes, name, limits, to_the_end, &Memory::up_to(u64::MAX))?,
         };
         Ok(Self { bytes: Bytes::Unpacked(unpacked), name: name.into(), packing, size: bytes.len() as u64 })
     }
@@ -143,7 +147,7 @@ fn error(bad: Found, file: String, at: usize, len: usize) -> RecordError {
 }
 
 /// Unpacks a stream into memory, following the frames as they come.
-fn unpack(input: impl Read, name: &str, limits: &Limits, to_the_end: bool) -> Result<Vec<u8>> {
+fn unpack(input: impl Read, name: &str, limits: &Limits, to_the_end: bool, memory: &Memory) -> Result<Vec<u8>> {
     let mut stream = Unpacked::new(input, name)?;
     let mut bytes: Vec<u8> = Vec::new();
     let mut at = 0;
@@ -156,6 +160,7 @@ fn unpack(input: impl Read, name: &str, limits: &Limits, to_the_end: bool) -> Re
         bytes.resize(start + step, 0);
         let got = stream.fill(&mut bytes[start..])?;
         bytes.truncate(start + got);
+        memory.take(got as u64, name)?;
         if bytes.len() as u64 > limits.unpacked {
             return Err(RecordError::TooLarge { file: name.into(), limit: limits.unpacked }.into());
         }

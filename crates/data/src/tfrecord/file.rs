@@ -1,7 +1,7 @@
 //! A file of records with the place of every record: 8 bytes for each.
 
 use super::frame::{HEAD, u64_at};
-use super::{Contents, Limits};
+use super::{Contents, Limits, Memory};
 use crate::{DataError, Result};
 use std::path::Path;
 
@@ -31,8 +31,22 @@ impl File {
         limits: &Limits,
         bad: Option<&mut dyn FnMut(DataError) -> Result<()>>,
     ) -> Result<Self> {
-        let contents = Contents::open(path, limits, bad.is_some())?;
-        Self::index(contents, verify, bad)
+        Self::open_within(path, verify, limits, &Memory::up_to(u64::MAX), bad)
+    }
+
+    /// As [`File::open_with`]; what is unpacked and the place of every record count for `memory`.
+    ///
+    /// # Errors
+    /// As there, and [`RecordError::NoMemory`](crate::RecordError::NoMemory).
+    pub fn open_within(
+        path: &Path,
+        verify: bool,
+        limits: &Limits,
+        memory: &Memory,
+        bad: Option<&mut dyn FnMut(DataError) -> Result<()>>,
+    ) -> Result<Self> {
+        let contents = Contents::open_within(path, limits, bad.is_some(), memory)?;
+        Self::index_within(contents, verify, memory, bad)
     }
 
     /// Finds the records of contents that are already there.
@@ -42,10 +56,27 @@ impl File {
     pub fn index(
         contents: Contents,
         verify: bool,
+        bad: Option<&mut dyn FnMut(DataError) -> Result<()>>,
+    ) -> Result<Self> {
+        Self::index_within(contents, verify, &Memory::up_to(u64::MAX), bad)
+    }
+
+    fn index_within(
+        contents: Contents,
+        verify: bool,
+        memory: &Memory,
         mut bad: Option<&mut dyn FnMut(DataError) -> Result<()>>,
     ) -> Result<Self> {
+        /// Records between two looks at the memory that is left.
+        const STEP: usize = 1 << 12;
         let mut starts = Vec::new();
+        let mut left = 0;
         for record in contents.scan(verify) {
+            if left == 0 {
+                memory.take(STEP as u64 * Memory::PER_RECORD, contents.name())?;
+                left = STEP;
+            }
+            left -= 1;
             match record {
                 Ok((offset, _)) => starts.push(offset),
                 Err(error) => match &mut bad {

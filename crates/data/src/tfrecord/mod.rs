@@ -12,6 +12,7 @@
 mod contents;
 mod file;
 mod frame;
+mod memory;
 mod packing;
 mod reader;
 mod writer;
@@ -19,6 +20,7 @@ mod writer;
 pub use contents::{Contents, Scan};
 pub use file::File;
 pub use frame::{FRAME, masked_crc};
+pub use memory::Memory;
 pub use packing::Packing;
 pub use reader::Reader;
 pub use writer::Writer;

@@ -102,7 +102,10 @@ pub fn tables() -> Vec<Vec<u8>> {
     ]
 }
 
-/// JPEG and PNG files: our own, and those of other programs among the fixtures of the image crate.
+/// Extensions of the fixtures that are taken.
+const KINDS: [&str; 5] = ["jpg", "png", "webp", "bmp", "gif"];
+
+/// Image files: our own, and those of other programs among the fixtures of the image crate.
 pub fn images() -> Vec<Vec<u8>> {
     let picture = |width: usize, height: usize, channels: usize| {
         let data = (0..width * height * channels).map(|i| (i * 37 / (1 + i % 5)) as u8).collect();
@@ -123,7 +126,7 @@ pub fn images() -> Vec<Vec<u8>> {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../image/tests/fixtures");
     let mut others: Vec<_> = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|e| e.path()).collect();
     others.sort();
-    let others = others.iter().filter(|path| path.extension().is_some_and(|e| e == "jpg" || e == "png"));
+    let others = others.iter().filter(|path| KINDS.iter().any(|kind| path.extension().is_some_and(|e| e == *kind)));
     all.extend(others.filter_map(|path| std::fs::read(path).ok()).filter(|bytes| bytes.len() < 16_384));
     all
 }

@@ -165,7 +165,7 @@ fn photo_table() {
         let mut said = String::new();
         for tabs in [false, true] {
             let (mut lines, mut last) = (0, 0);
-            let result = photos::parse_table(input, "f", tabs, |line, path, label| {
+            let result = photos::parse_table(input, "f", tabs, |line, path, label, _role| {
                 assert!(line > last && !path.is_empty() && !label.is_empty());
                 (lines, last) = (lines + 1, line);
                 Ok(())

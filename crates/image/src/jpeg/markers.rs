@@ -65,6 +65,10 @@ impl Scan {
     }
 }
 
+/// Huffman tables that an image may define. Each of at most a hundred scans needs a few; building one takes as long as
+/// decoding some thousand bytes, and stating one takes twenty.
+const MOST_TABLES: u64 = 1024;
+
 /// Tables that segments define. Kept from image to image: most state the same ones, which need not be built again.
 #[derive(Debug, Default)]
 pub(super) struct Tables {
@@ -72,6 +76,8 @@ pub(super) struct Tables {
     pub(super) quantisation: [Option<[i16; 64]>; 4],
     huffman: [[Option<Huffman>; 4]; 2],
     defined: [[bool; 4]; 2],
+    /// How many this image has made us build.
+    built: u64,
 }
 
 impl Tables {
@@ -79,6 +85,7 @@ impl Tables {
     pub(super) fn reset(&mut self) {
         self.quantisation = [None; 4];
         self.defined = [[false; 4]; 2];
+        self.built = 0;
     }
 
     pub(super) fn dc(&self, index: usize, offset: usize) -> Result<&Huffman> {
@@ -323,12 +330,15 @@ fn huffman(mut body: &[u8], offset: usize, tables: &mut Tables) -> Result<()> {
             return Err(ImageError::malformed(format!("a Huffman table of {symbols} symbols"), offset));
         }
         let (symbols, rest) = rest.split_at(symbols);
-        let place = &mut tables.huffman[class][index];
-        if !place.as_ref().is_some_and(|table| table.is(class == 1, lengths, symbols)) {
+        if !tables.huffman[class][index].as_ref().is_some_and(|table| table.is(class == 1, lengths, symbols)) {
+            tables.built += 1;
+            if tables.built > MOST_TABLES {
+                return Err(ImageError::TooMuchWork { what: "Huffman tables", limit: MOST_TABLES, offset });
+            }
             let Some(table) = Huffman::new(class == 1, lengths, symbols) else {
                 return Err(ImageError::malformed("a Huffman table with more codes than bits", offset));
             };
-            *place = Some(table);
+            tables.huffman[class][index] = Some(table);
         }
         tables.defined[class][index] = true;
         body = rest;

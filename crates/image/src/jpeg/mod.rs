@@ -28,6 +28,13 @@ use markers::{Event, Frame, Tables, Walk};
 use planes::{Buffers, Planes, Region};
 use store::Store;
 
+/// Blocks that the scans of any file may go over, however short it is: some twenty scans of a photo of 4,096 × 4,096 in
+/// colour.
+const FREE_BLOCKS: u64 = 1 << 23;
+/// Blocks that scans may go over for every byte of the file beyond that. Photos have one or two; a scan of nothing but
+/// runs of empty blocks has thousands, and a file may have some 900 of these for each component.
+const BLOCKS_PER_BYTE: u64 = 128;
+
 /// What is to be decoded of an image.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
@@ -143,8 +150,17 @@ impl JpegDecoder {
         let mut store = Store::new(&planes, blocks);
         let mut scan = first;
         let mut latched = [false; 4];
+        let limit = FREE_BLOCKS.max(bytes.len() as u64 * BLOCKS_PER_BYTE);
+        let mut work = 0;
         loop {
             store.note(&scan, frame.progressive)?;
+            for c in scan.components() {
+                let (across, down) = planes.planes[c.index].blocks;
+                work += (across * down) as u64;
+            }
+            if work > limit {
+                return Err(ImageError::TooMuchWork { what: "blocks of all scans", limit, offset: scan.offset });
+            }
             for c in scan.components() {
                 // A table may be redefined between scans; a component keeps the one of its first.
                 if !std::mem::replace(&mut latched[c.index], true) {
