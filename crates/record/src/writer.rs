@@ -152,6 +152,7 @@ impl StepWriter {
         }
         match &*self.shared.error.lock().unwrap_or_else(PoisonError::into_inner) {
             Some((Kind::User, message)) => Err(Error::user(message.clone())),
+            Some((Kind::Internal, message)) => Err(Error::internal(message.clone())),
             Some((_, message)) => Err(Error::failure(message.clone())),
             None => Err(Error::internal("the record writer failed without a reason")),
         }
@@ -176,9 +177,7 @@ impl StepWriter {
         if let Some(thread) = self.thread.take() {
             self.shared.stop.store(true, Ordering::Release);
             thread.thread().unpark();
-            if thread.join().is_err() {
-                keep(&self.shared, Kind::Internal, "the record writer panicked".into());
-            }
+            let _ = thread.join(); // a panic was kept as an error where it happened
         }
     }
 }
@@ -195,11 +194,15 @@ fn keep(shared: &Shared, kind: Kind, message: String) {
     shared.failed.store(true, Ordering::Release);
 }
 
-/// Tells all who wait in [`StepWriter::flush`] that the thread is gone, also when it panics.
-struct Farewell<'a>(&'a Shared);
+/// Tells all who wait in [`StepWriter::flush`] that the thread is gone, also when it panics; a panic is an error that the
+/// next [`StepWriter::check`] returns, so that training does not go on without a record.
+struct Farewell<'a>(&'a Shared, &'a std::path::Path);
 
 impl Drop for Farewell<'_> {
     fn drop(&mut self) {
+        if thread::panicking() {
+            keep(self.0, Kind::Internal, format!("{}: the thread that writes it panicked", self.1.display()));
+        }
         self.0.answered.lock().unwrap_or_else(PoisonError::into_inner).1 = true;
         self.0.answer.notify_all();
     }
@@ -207,7 +210,7 @@ impl Drop for Farewell<'_> {
 
 /// The background thread.
 fn drain(queue: &Receiver<Item>, mut out: BufWriter<Box<dyn Sink>>, path: &std::path::Path, shared: &Shared) {
-    let _farewell = Farewell(shared);
+    let _farewell = Farewell(shared, path);
     let mut flushed = Instant::now();
     let (mut dirty, mut answered) = (false, 0);
     loop {
@@ -344,6 +347,42 @@ mod tests {
         failing.flush();
         failing.flush();
         assert!(failing.check().is_err());
+    }
+
+    /// A disk whose driver has a bug.
+    struct Panicking(usize);
+
+    impl Write for Panicking {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            assert!(self.0 > 0, "a bug");
+            self.0 -= 1;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Sink for Panicking {
+        fn sync(&self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Before, `check` had nothing to say until the end of the run.
+    #[test]
+    fn a_writer_that_panics_holds_nobody_up_and_is_noticed_at_once() {
+        let writer = StepWriter::start(Box::new(Panicking(1)), "steps.jsonl".into(), header()).unwrap();
+        writer.push_epoch(EpochRecord::default());
+        writer.flush();
+        let error = writer.check().unwrap_err();
+        assert_eq!(error.kind(), Kind::Internal);
+        assert!(error.message().contains("steps.jsonl"), "{error}");
+        // More than the queue has room for: there is nobody who empties it.
+        (0..3 * QUEUE).for_each(|_| writer.push_epoch(EpochRecord::default()));
+        writer.flush();
+        assert!(writer.finish().is_err());
     }
 
     #[test]
