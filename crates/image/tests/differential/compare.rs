@@ -28,6 +28,9 @@ pub enum Class {
     /// Ours stops where the picture is complete; libjpeg reads on to the end of the file, and refuses what it
     /// finds there, or lets a scan that comes again overwrite the picture.
     AfterThePicture,
+    /// A fill byte before a stuffed one (FF FF 00), which the standard forbids, and both take for one byte FF. In libjpeg
+    /// its fast path stops there, and leaves in the block what it had read beyond.
+    Filled,
     /// A kind of JPEG that libjpeg does not read: see [`MORE`].
     More,
     /// Damage that ours refuses and libjpeg does not notice: see [`UNNOTICED`].
@@ -102,7 +105,10 @@ fn same(pixels: &Pixels, theirs: &Decoded, bytes: &[u8]) -> Class {
     // A scan that comes again overwrites the picture in libjpeg.
     let before = cut(bytes)
         .any(|cut| libjpeg::decode(&cut, PIXELS).ok().flatten().is_some_and(|theirs| difference(pixels, &theirs) == 0));
-    if before { Class::AfterThePicture } else { Class::Finding }
+    if before {
+        return Class::AfterThePicture;
+    }
+    if bytes.windows(3).any(|three| three == [0xFF, 0xFF, 0]) { Class::Filled } else { Class::Finding }
 }
 
 /// The file, ended at each of the markers behind its first scan, the longest first.
