@@ -75,6 +75,20 @@ def feed(program, shards, epochs):
     return {"seconds": seconds, "units": images, "cpu": cpu, "peak_rss": peak}
 
 
+STEP = re.compile(r"^(.+?)\s+([\d.]+) µs/image", re.M)
+COUNT = re.compile(r"^(\d+) images \(0 passed over\)", re.M)
+
+
+def decode(program, photos, size, passes):
+    """{step: figures} of one run of image_speed: of each photo the fastest of `passes` passes, like the peers."""
+    text, _, _, peak = run([program, photos, size, passes])
+    count = COUNT.search(text)
+    if not count:
+        raise Failed("image_speed passed over some photos; give a folder of good ones")
+    images = int(count[1])
+    return {name: {"seconds": float(each) * 1e-6 * images, "units": images, "peak_rss": peak} for name, each in STEP.findall(text)}
+
+
 WAY = re.compile(r"^(.+?)\s+([\d.]+) MB/s", re.M)
 
 

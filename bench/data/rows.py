@@ -13,6 +13,7 @@ TITLES = {
     "prepare": f"photos → {SIZE}×{SIZE} crops, JPEG quality {QUALITY}, {SHARDS} TFRecord shards",
     "quality": "how far prepared images are from full decode and antialiased resize",
     "feed": f"records → decoded batches of {BATCH}",
+    "decode": "JPEG photos in memory → RGB at full scale, one thread",
     "records": "records from the page cache, checksums verified",
     "memory": "prepare of many small files",
 }
@@ -32,6 +33,12 @@ CONFIGURATIONS = {
         **{f"tf.data/{mode}": {"framework": "tensorflow", "mode": mode}
            for mode in ("sequential", "parallel-reads", "interleave", "batch-per-call", "pool2")},
     },
+    "decode": {
+        # The names that the example program image_speed gives to its steps.
+        "paceline/decode": {"step": "decode"},
+        "zune-jpeg/decode": {"step": "decode by zune-jpeg"},
+        "libjpeg-turbo/pillow": {"framework": "decode", "mode": "pillow"},
+    },
     "records": {
         # The names that the example program records_speed gives to its ways of reading.
         "paceline/scan": {"way": "scan, verified"},
@@ -47,7 +54,7 @@ CONFIGURATIONS = {
 }
 
 #: What one unit of a row is called in the report, and how many of the units a sample counts make one.
-UNITS = {"prepare": ("images/s", 1), "feed": ("images/s", 1), "records": ("MB/s", 1e-6), "memory": ("images/s", 1)}
+UNITS = {"prepare": ("images/s", 1), "feed": ("images/s", 1), "decode": ("images/s", 1), "records": ("MB/s", 1e-6), "memory": ("images/s", 1)}
 
 REQUIRED = [
     Required("prepare", "tf.data", ("tf.data/",), 2.0),

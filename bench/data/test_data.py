@@ -5,6 +5,7 @@ import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 from pathlib import Path
 
 sys.dont_write_bytecode = True
@@ -115,6 +116,18 @@ class Programs(unittest.TestCase):
             while watch.peak_rss <= 64 << 20 and time.monotonic() < deadline:
                 time.sleep(0.01)  # the watch samples now and then
         self.assertGreater(watch.peak_rss, 64 << 20)
+
+
+class Decode(unittest.TestCase):
+    def test_steps_are_read_from_what_image_speed_prints(self):
+        text = "3 images (0 passed over), 100 kpixels and 40 KB each\ndecode    1000.0 µs/image  40.0 MB/s\ndecode by zune-jpeg   1500.5 µs/image   26.7 MB/s\n"
+        with unittest.mock.patch.object(paceline, "run", lambda line: (text, 1.0, 1.0, 5)):
+            steps = paceline.decode("image_speed", "photos", 192, 3)
+        self.assertEqual(sorted(steps), ["decode", "decode by zune-jpeg"])
+        self.assertAlmostEqual(steps["decode"]["seconds"], 3e-3)
+        self.assertEqual(steps["decode"]["units"], 3)
+        with unittest.mock.patch.object(paceline, "run", lambda line: (text.replace("(0", "(1"), 1.0, 1.0, 5)), self.assertRaises(Failed):
+            paceline.decode("image_speed", "photos", 192, 3)
 
 
 class Report(unittest.TestCase):

@@ -8,7 +8,10 @@ SPARK_HOME=$("$PYTHON" -c 'import pyspark, os; print(os.path.dirname(pyspark.__f
 export SPARK_HOME SPARK_LOCAL_IP=127.0.0.1 PYSPARK_PYTHON=$PYTHON
 folder=$(mktemp -d)
 pids=()
-stop() { for pid in "${pids[@]}"; do kill -9 "$pid" 2>/dev/null || true; done; wait 2>/dev/null || true; rm -rf "$folder"; }
+# A process and all that it has started, by their ids.
+family() { local child; echo "$1"; for child in $(ps -o pid= --ppid "$1"); do family "$child"; done; }
+end() { local ids; ids=$(family "$1"); for id in $ids; do kill -9 "$id" 2>/dev/null || true; done; }
+stop() { for pid in "${pids[@]}"; do end "$pid"; done; wait 2>/dev/null || true; rm -rf "$folder"; }
 trap stop EXIT
 cd "$folder"
 fail() { echo "failed: $*" >&2; tail -n 40 ./*.log runs/*/spark.log 2>/dev/null >&2 || true; exit 1; }
@@ -56,9 +59,8 @@ for _ in $(seq 600); do
 done
 done_before=$(find shards -maxdepth 1 -name '*.tfrec' | wc -l)
 [ "$done_before" -lt 24 ] || fail "the job was done before a worker could be killed"
-pkill -9 -f "worker-url spark://Worker@127.0.0.1.*$folder/work1|$folder/work1" || true
-kill -9 "${pids[1]}" 2>/dev/null || true
-pkill -9 -f "$folder/work1" || true
+[ "$(family "${pids[1]}" | wc -l)" -gt 1 ] || fail "the first worker has no executor"
+end "${pids[1]}"
 wait "$job" || fail "the job failed after a worker was killed: $(cat prepare.log)"
 echo "a worker was killed with $done_before of 24 shards done"
 diff -r local shards || fail "Spark's shards are not those of local threads"

@@ -383,7 +383,8 @@ Examples:
 
 The data-set size is batch size × number of batches. Where a source has fewer images, they are read again from the
 first; cold and caching cells of that size are left out. Cold means that the page cache of exactly these files is
-dropped before (posix_fadvise); where that does not work, it is said and not measured. Variants: with caching, images
+dropped before (posix_fadvise), that none of it was left (mincore), and that the system counted it as read from a disk;
+where that does not work, it is said and not counted. Variants that cache are measured warm only. With caching, images
 that were read and decoded stay in memory for later measurements; with partitioning, the batches are dealt to
 partitions that all threads work on. The first of --variants and of --cache-state is measured over the whole grid, the
 others in its middle. The order of all measurements is random.";

@@ -10,6 +10,7 @@
 
 pub mod feed;
 pub mod job;
+mod panic;
 mod queue;
 pub mod spark;
 pub mod speedtest;

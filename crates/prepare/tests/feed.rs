@@ -17,6 +17,8 @@ struct Toy {
     names: Vec<String>,
     bad: Vec<usize>,
     panics: bool,
+    /// Nor can it say where a bad one is.
+    lost: bool,
     /// How long a decoding takes.
     pause: Duration,
     decoded: AtomicUsize,
@@ -27,7 +29,15 @@ const SIZE: usize = 60;
 
 fn toy(count: usize) -> Toy {
     let names = (0..3).map(|c| c.to_string()).collect();
-    Toy { count, names, bad: Vec::new(), panics: false, pause: Duration::ZERO, decoded: AtomicUsize::new(0) }
+    Toy {
+        count,
+        names,
+        bad: Vec::new(),
+        panics: false,
+        lost: false,
+        pause: Duration::ZERO,
+        decoded: AtomicUsize::new(0),
+    }
 }
 
 fn pixels(index: usize) -> Vec<u8> {
@@ -54,6 +64,7 @@ impl Labelled for Toy {
 
 impl Source for Toy {
     fn place(&self, index: usize) -> String {
+        assert!(!self.lost, "a second bug");
         format!("toy.tfrec, record {index}")
     }
     fn stored(&self) -> &'static str {
@@ -359,7 +370,38 @@ fn a_bad_sample_is_an_error_that_names_it() {
         let error = feed.wait(0, 7..14).unwrap_err();
         assert!(error.message().contains(&format!("toy.tfrec, record {}", order.at(0, 9))), "{error}");
         assert_eq!(error.message().contains("data.skip_bad"), !panics, "{error}");
+        assert_eq!(error.message().contains("a decoder with a bug"), panics, "{error}");
     }
+}
+
+/// Before, a source that panicked while it was asked for the place took the thread with it, and ranks waited for ever.
+#[test]
+fn nobody_waits_for_an_input_thread_that_is_gone() {
+    let order = Order::new(25, 3);
+    let source = Arc::new(Toy { bad: vec![order.at(0, 9)], panics: true, lost: true, ..toy(25) });
+    for cached in [false, true] {
+        let source: Arc<dyn Source> =
+            if cached { Arc::new(MemoryCache::new(source.clone(), 1 << 20).unwrap()) } else { source.clone() };
+        let feed = Arc::new(Feed::new(source, options(25, 2, 1)).unwrap());
+        let (done, result) = std::sync::mpsc::channel();
+        let waiting = feed.clone();
+        std::thread::spawn(move || {
+            waiting.wait(0, 0..7).unwrap();
+            waiting.release(0, 7);
+            let _ = done.send(waiting.wait(0, 7..14));
+        });
+        let error = result.recv_timeout(Duration::from_secs(300)).expect("an answer").unwrap_err();
+        assert_eq!(error.kind(), paceline_base::Kind::Internal, "{error}");
+        assert!(error.message().contains("position 9") && error.message().contains("a decoder with a bug"), "{error}");
+    }
+}
+
+#[test]
+fn a_panic_while_samples_are_checked_is_a_bug_and_no_bad_sample() {
+    let source = Toy { bad: vec![3], panics: true, ..toy(25) };
+    let error = check(&source, 3, 5).unwrap_err();
+    assert_eq!(error.kind(), paceline_base::Kind::Internal);
+    assert!(error.message().contains("record 3") && error.message().contains("a decoder with a bug"), "{error}");
 }
 
 #[test]

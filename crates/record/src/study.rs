@@ -183,6 +183,9 @@ pub struct Measurement {
     /// Share of the bytes that was in the page cache just before, where the system tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resident: Option<f64>,
+    /// Why a measurement that was to be cold was not: it is kept in the file, and counts for nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_cold: Option<String>,
     /// Bad images that are left out of the source so far, with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skipped: Vec<String>,

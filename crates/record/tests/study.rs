@@ -33,6 +33,7 @@ fn measurement(id: u64) -> Measurement {
         bytes: 123_456,
         partitions_used: 4,
         resident: Some(0.0),
+        not_cold: None,
         skipped: vec!["a.jpg: neither JPEG nor PNG".into()],
     }
 }

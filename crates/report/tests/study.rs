@@ -53,6 +53,51 @@ fn variants_are_told_apart() {
     assert!(title.contains("partitioning alone makes it 1.98× slower"), "{title}");
 }
 
+/// Before, the table divided means, in which fast cells outweigh others, and the words took the mean of ratios: 123× and 114×.
+#[test]
+fn a_gain_is_one_figure_wherever_it_stands() {
+    let mut study = Made { both: 100.0, noise: 0.02, ..Made::default() }.study("local");
+    for m in study.measurements.iter_mut().filter(|m| m.cell.variant() == Variant::Both && m.cell.batch < 10) {
+        m.seconds *= 5.0; // the gain differs from cell to cell
+    }
+    let studies = [study];
+    let all = series(&studies);
+    let title = &titles(&studies, Topic::Variants)[0];
+    let said = title.split("both makes it ").nth(1).unwrap().split(' ').next().unwrap();
+    let text = tables(&all, Style { bold: false, width: 200 });
+    let conditions = text.split("conditions, on").nth(1).unwrap();
+    let row = |line: &&str| line.contains("photos") && line.contains("warm") && line.contains("both");
+    let row = conditions.lines().find(row).unwrap();
+    assert!(row.split_whitespace().any(|word| word == said), "{said} is not in\n{row}\n{title}");
+    assert!(study_html(&studies).contains(&format!("<span class=\"x\">{said}</span>")), "{said}");
+    // The words are what they were: cell by cell.
+    let both = all[0].conditions.iter().find(|c| c.condition.variant == Variant::Both).unwrap();
+    let neither = all[0].conditions.iter().find(|c| c.condition.variant == Variant::Neither).unwrap();
+    assert!((both.images_per_s / neither.images_per_s / both.against_neither.unwrap() - 1.0).abs() > 0.03);
+}
+
+#[test]
+fn reasons_are_sentences() {
+    let study = Made { cold: 3.0, ..Made::default() }.study("local");
+    let studies = [study];
+    let all = words(&studies, &series(&studies));
+    assert!(about(&all, "cold reading of photos").reason.starts_with("measured with partitioning; 95 % confidence"));
+    assert!(!study_html(&studies).contains("Partitioning;"));
+}
+
+#[test]
+fn what_was_to_be_cold_and_was_not_counts_for_nothing() {
+    let mut study = Made { cold: 3.0, ..Made::default() }.study("local");
+    let cold = |m: &&mut paceline_record::Measurement| m.cell.page_cache == PageCache::Cold;
+    for m in study.measurements.iter_mut().filter(cold) {
+        m.not_cold = Some("it was in memory".into());
+    }
+    let studies = [study];
+    let all = series(&studies);
+    assert!(all.iter().all(|s| s.measurements.iter().all(|m| m.cell.page_cache == PageCache::Warm)));
+    assert!(!words(&studies, &all).iter().any(|verdict| verdict.topic == Topic::PageCache));
+}
+
 #[test]
 fn what_is_within_the_noise_is_not_called_a_difference() {
     for seed in 1..8 {

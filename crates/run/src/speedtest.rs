@@ -26,7 +26,7 @@ pub struct Speedtest {
     pub sources: Vec<PathBuf>,
     /// What is measured on them.
     pub design: Design,
-    /// The study ends after so many seconds, with what it has.
+    /// Measuring ends after so many seconds, with what it has.
     pub time_limit: Option<f64>,
     /// The run directory; `runs/speedtest-N` if none.
     pub run_dir: Option<PathBuf>,
@@ -220,7 +220,9 @@ pub fn speedtest(
         reasons: designed.reasons.clone(),
         warnings: designed.warnings.clone(),
     });
-    let late = || order.time_limit.is_some_and(|limit| begin.elapsed().as_secs_f64() > limit);
+    // Listing the sources is not measuring: a short limit must not be used up by it.
+    let measuring = Instant::now();
+    let late = || order.time_limit.is_some_and(|limit| measuring.elapsed().as_secs_f64() > limit);
     let enough = || stop.load(Ordering::Relaxed) || late();
     let cores = CpuWatch::start();
     let result = engine.measure(&designed.cells, &enough, &mut |measurement| {
@@ -236,7 +238,7 @@ pub fn speedtest(
     }
     drop(cores);
     summary.seconds_total = begin.elapsed().as_secs_f64();
-    settle(&mut summary, &designed, &taken.all, order.time_limit);
+    settle(&mut summary, &designed, &taken.all, order.time_limit.filter(|_| late()));
     if let Err(error) = &result {
         summary.status = Status::Failed { why: error.message().into() };
     }
@@ -287,7 +289,7 @@ fn sources(order: &Speedtest) -> Result<Vec<Wanted>> {
     Ok(found)
 }
 
-/// Fills in what is known at the end.
+/// Fills in what is known at the end; `limit` is the time limit, if it has passed.
 fn settle(summary: &mut Summary, designed: &Designed, all: &[Measurement], limit: Option<f64>) {
     let images: u64 = all.iter().map(|m| m.images).sum();
     let seconds: f64 = all.iter().map(|m| m.seconds).sum();
@@ -298,14 +300,21 @@ fn settle(summary: &mut Summary, designed: &Designed, all: &[Measurement], limit
     summary.status = if all.len() == planned { Status::Done } else { Status::Stopped };
     if all.len() < planned {
         let why = match limit {
-            Some(limit) if summary.seconds_total > limit => {
-                format!("the time limit of {limit} s ended the study (--time-limit)")
-            }
-            _ => "the study was stopped".into(),
+            Some(limit) => format!("the time limit of {limit} s ended the study (--time-limit)"),
+            None => "the study was stopped".into(),
         };
         summary.warnings.push(format!(
             "{why} after {} of {planned} measurements; their order is random, so that they are a fair part",
             all.len()
+        ));
+    }
+    let not_cold: Vec<(&Measurement, &str)> = all.iter().filter_map(|m| Some((m, m.not_cold.as_deref()?))).collect();
+    if let Some((first, why)) = not_cold.first() {
+        summary.warnings.push(format!(
+            "{} of {} measurements that were to be cold were not, and count for nothing; the first, of {}: {why}",
+            not_cold.len(),
+            all.iter().filter(|m| m.cell.page_cache == PageCache::Cold).count(),
+            first.cell.source
         ));
     }
     // Of each source the last measurement knows all that was left out.
@@ -320,5 +329,100 @@ fn settle(summary: &mut Summary, designed: &Designed, all: &[Measurement], limit
                 m.skipped.join("; ")
             ));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use paceline_record::{Form, Variant};
+
+    /// Hands over a fixed number of measurements whatever the clock says, then waits until it has been enough.
+    struct Some3;
+
+    impl Engine for Some3 {
+        fn name(&self) -> &str {
+            "three"
+        }
+
+        fn measure(
+            &mut self,
+            cells: &[Cell],
+            enough: &dyn Fn() -> bool,
+            take: &mut dyn FnMut(Measurement) -> Result<()>,
+        ) -> Result<()> {
+            for (number, cell) in cells.iter().take(3).enumerate() {
+                take(Measurement {
+                    engine: self.name().into(),
+                    host: "here".into(),
+                    started: 0.0,
+                    seconds: 0.5,
+                    images: cell.images() as u64,
+                    from_cache: 0,
+                    bytes: 1000,
+                    partitions_used: 1,
+                    resident: None,
+                    not_cold: (number == 1).then(|| "it was in memory".into()),
+                    skipped: Vec::new(),
+                    cell: cell.clone(),
+                })?;
+            }
+            while !enough() {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            Ok(())
+        }
+    }
+
+    fn order(folder: &Path, time_limit: Option<f64>) -> Speedtest {
+        let photos = folder.join("photos");
+        for class in ["ant", "bee"] {
+            std::fs::create_dir_all(photos.join(class)).unwrap();
+            std::fs::write(photos.join(class).join("1.png"), b"only listed").unwrap();
+        }
+        Speedtest {
+            sources: vec![photos],
+            design: Design {
+                batch: vec![1, 2],
+                batches: vec![1],
+                repetitions: 5,
+                page_cache: vec![PageCache::Warm],
+                variants: vec![Variant::Neither],
+                full: true,
+                partitions: 2,
+                threads: 1,
+                decode: true,
+                size: 8,
+                verify: true,
+                seed: 1,
+                skip_bad: 0,
+            },
+            time_limit,
+            run_dir: Some(folder.join("study")),
+        }
+    }
+
+    #[test]
+    fn a_time_limit_keeps_what_was_measured_and_what_was_not_cold_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let order = order(folder.path(), Some(0.05));
+        let finished = speedtest(&order, &mut Some3, &crate::Silent, &AtomicBool::new(false)).unwrap();
+        assert_eq!(finished.summary.status, Status::Stopped);
+        let warnings = finished.summary.warnings.join("\n");
+        assert!(warnings.contains("the time limit of 0.05 s ended the study"), "{warnings}");
+        assert!(warnings.contains("after 3 of 10 measurements"), "{warnings}");
+        assert!(warnings.contains("measurements that were to be cold were not"), "{warnings}");
+        let study = paceline_record::read_study(&finished.dir).unwrap();
+        assert_eq!(study.measurements.len(), 3);
+        assert_eq!(study.measurements[0].cell.form, Form::Files);
+    }
+
+    #[test]
+    fn a_stopped_study_does_not_blame_the_time_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        let order = order(folder.path(), Some(1e9));
+        let finished = speedtest(&order, &mut Some3, &crate::Silent, &AtomicBool::new(true)).unwrap();
+        let warnings = finished.summary.warnings.join("\n");
+        assert!(warnings.contains("the study was stopped after 3 of 10"), "{warnings}");
     }
 }

@@ -23,12 +23,24 @@ pub fn run(flags: &Speedtest) -> Result<()> {
         DataEngine::Spark(cluster) => {
             paceline::prepare::spark::spark_submit()?; // before anything is made
             let note = |text: &str| screen.note(text);
-            let log = std::env::temp_dir().join(format!("paceline-spark-{}.log", std::process::id()));
+            let folder = paceline::prepare::spark::folder()?;
+            let log = folder.path().join("spark.log");
             let mut engine = OnSpark { cluster, log: log.clone(), note: &note };
-            let finished = speedtest(&order, &mut engine, &screen, &stop)?;
-            let _ = std::fs::copy(&log, finished.dir.join("spark.log"));
-            let _ = std::fs::remove_file(&log);
-            finished
+            match speedtest(&order, &mut engine, &screen, &stop) {
+                Ok(finished) => {
+                    if log.exists() {
+                        let kept = finished.dir.join("spark.log");
+                        std::fs::copy(&log, &kept).map_err(|e| Error::io("write", &kept, &e))?;
+                    }
+                    finished
+                }
+                Err(error) => {
+                    if log.exists() {
+                        let _ = folder.keep(); // the error says where the log is
+                    }
+                    return Err(error);
+                }
+            }
         }
     };
     let studies = [read_study(&finished.dir)?];

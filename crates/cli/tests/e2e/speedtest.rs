@@ -98,9 +98,10 @@ fn cold_is_measured_or_its_absence_is_said() {
     let text = s.ok(&format!("speedtest photos {TINY} --variants neither --run-dir study"));
     let cold: Vec<Value> = measurements(&s, "study").into_iter().filter(|m| m["page_cache"] == "cold").collect();
     if cold.is_empty() {
-        has(&text, &["photos is not measured cold", "stay in the page cache"]);
+        has(&text, &["photos is not measured cold"]);
     } else {
-        assert!(cold.iter().all(|m| m["resident"].as_f64().unwrap() < 0.05), "{cold:?}");
+        let said = |m: &Value| m["resident"].as_f64().unwrap() < 0.05 || m["not_cold"].is_string();
+        assert!(cold.iter().all(said), "{cold:?}");
         has(&text, &["cold reading of photos"]);
     }
 }
@@ -183,7 +184,8 @@ fn a_time_limit_keeps_what_was_measured() {
     data(&s);
     let text = s
         .ok("speedtest photos --batch 2,4 --batches 2,3 --repetitions 2000 --size 24 --time-limit 0.3 --run-dir study");
+    // How many there are is the machine's business; that they are those in the file is ours.
     has(&text, &["time limit of 0.3 s", "a fair part"]);
     assert_eq!(s.summary("study")["status"], "stopped");
-    assert!(!measurements(&s, "study").is_empty());
+    has(&text, &[&format!("after {} of ", measurements(&s, "study").len())]);
 }

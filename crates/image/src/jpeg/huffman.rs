@@ -60,8 +60,12 @@ impl Huffman {
             && self.symbols[..symbols.len()] == *symbols
     }
 
-    /// `None` if the lengths ask for more codes than there are.
+    /// `None` if the lengths ask for more codes than there are (one of each length, all ones, belongs to none: ITU T.81,
+    /// annex C), or if a symbol for means is more than a number of bits. libjpeg refuses the same.
     pub(super) fn new(ac: bool, lengths: &[u8; 16], symbols: &[u8]) -> Option<Self> {
+        if !ac && symbols.iter().any(|&symbol| symbol > 15) {
+            return None;
+        }
         let mut codes = Vec::with_capacity(symbols.len());
         let mut plain = Box::new([0; 1 << LOOKUP]);
         let (mut ends, mut offsets, mut kept) = ([0; 17], [0; 17], [0; 256]);
@@ -69,10 +73,10 @@ impl Huffman {
         let (mut code, mut index) = (0u32, 0usize);
         for length in 1..=16u32 {
             offsets[length as usize] = index as i32 - code as i32;
+            if code + u32::from(lengths[length as usize - 1]) > 1 << length {
+                return None;
+            }
             for _ in 0..lengths[length as usize - 1] {
-                if code >= 1 << length {
-                    return None;
-                }
                 let symbol = symbols.get(index).copied();
                 if length <= LOOKUP {
                     let start = (code << (LOOKUP - length)) as usize;
@@ -84,6 +88,9 @@ impl Huffman {
                 }
                 code += 1;
                 index += 1;
+            }
+            if code >= 1 << length {
+                return None;
             }
             ends[length as usize] = code << (16 - length);
             code <<= 1;

@@ -75,16 +75,26 @@ pub(super) struct Tables {
     /// In the order of [`ORDER`]; 16-bit values wrap, which products of 16 bits do as well.
     pub(super) quantisation: [Option<[i16; 64]>; 4],
     huffman: [[Option<Huffman>; 4]; 2],
-    defined: [[bool; 4]; 2],
+    defined: [[Defined; 4]; 2],
     /// How many this image has made us build.
     built: u64,
+}
+
+/// What this image has said of a Huffman table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Defined {
+    #[default]
+    No,
+    Yes,
+    /// It cannot be one, which matters only to a scan that uses it; the offset is where it stands.
+    Wrong(usize),
 }
 
 impl Tables {
     /// Forgets what an earlier image defined.
     pub(super) fn reset(&mut self) {
         self.quantisation = [None; 4];
-        self.defined = [[false; 4]; 2];
+        self.defined = [[Defined::No; 4]; 2];
         self.built = 0;
     }
 
@@ -97,8 +107,12 @@ impl Tables {
     }
 
     fn huffman(&self, class: usize, index: usize, offset: usize) -> Result<&Huffman> {
-        match &self.huffman[class][index] {
-            Some(table) if self.defined[class][index] => Ok(table),
+        match (&self.huffman[class][index], self.defined[class][index]) {
+            (Some(table), Defined::Yes) => Ok(table),
+            (_, Defined::Wrong(at)) => Err(ImageError::malformed(
+                format!("a scan uses {} Huffman table {index}, which has more codes than bits,", ["DC", "AC"][class]),
+                at,
+            )),
             _ => Err(ImageError::malformed(
                 format!("a scan uses {} Huffman table {index}, which is not defined,", ["DC", "AC"][class]),
                 offset,
@@ -196,6 +210,13 @@ impl<'a> Walk<'a> {
                     return Err(ImageError::unsupported(what, offset));
                 }
                 0xCC => return Err(ImageError::unsupported("arithmetic coding", offset)),
+                // Reserved, or of kinds that nobody uses: bytes like these are damage, whatever length they state.
+                0x02..=0xBF | 0xC8 | 0xDE | 0xDF | 0xF0..=0xFD => {
+                    return Err(ImageError::malformed(
+                        format!("marker {marker:02X}, which stands for nothing,"),
+                        offset,
+                    ));
+                }
                 0xDC => return Err(ImageError::unsupported("a number of lines after the first scan (DNL)", offset)),
                 0xC4 => {
                     let body = self.segment("a Huffman table")?;
@@ -297,11 +318,7 @@ fn scan(body: &[u8], frame: &Frame, offset: usize, data: usize) -> Result<Scan> 
         if components[..i].iter().any(|c| c.index == index) {
             return malformed(format!("a scan that has component {} twice", two[0]));
         }
-        let (dc, ac) = (usize::from(two[1] >> 4), usize::from(two[1] & 15));
-        if dc > 3 || ac > 3 {
-            return malformed(format!("a scan with Huffman tables {dc} and {ac}"));
-        }
-        components[i] = ScanComponent { index, dc, ac };
+        components[i] = ScanComponent { index, dc: usize::from(two[1] >> 4), ac: usize::from(two[1] & 15) };
     }
     let (first, last) = (usize::from(body[1 + 2 * count]), usize::from(body[2 + 2 * count]));
     let (high, low) = (u32::from(body[3 + 2 * count] >> 4), u32::from(body[3 + 2 * count] & 15));
@@ -310,6 +327,13 @@ fn scan(body: &[u8], frame: &Frame, offset: usize, data: usize) -> Result<Scan> 
         let band = if first == 0 { last == 0 } else { first <= last && last < 64 && count == 1 };
         if !bits || !band {
             return malformed(format!("a progressive scan of coefficients {first} to {last}, bits {high} to {low}"));
+        }
+    }
+    // A progressive scan has means or details, and refined means have no codes: what it does not use may be anything.
+    let (means, details) = if frame.progressive { (first == 0 && high == 0, first > 0) } else { (true, true) };
+    for c in &components[..count] {
+        if (means && c.dc > 3) || (details && c.ac > 3) {
+            return malformed(format!("a scan with Huffman tables {} and {}", c.dc, c.ac));
         }
     }
     Ok(Scan { components, count, first, last, high, low, offset, data })
@@ -330,17 +354,15 @@ fn huffman(mut body: &[u8], offset: usize, tables: &mut Tables) -> Result<()> {
             return Err(ImageError::malformed(format!("a Huffman table of {symbols} symbols"), offset));
         }
         let (symbols, rest) = rest.split_at(symbols);
-        if !tables.huffman[class][index].as_ref().is_some_and(|table| table.is(class == 1, lengths, symbols)) {
+        let place = &mut tables.huffman[class][index];
+        if !place.as_ref().is_some_and(|table| table.is(class == 1, lengths, symbols)) {
             tables.built += 1;
             if tables.built > MOST_TABLES {
                 return Err(ImageError::TooMuchWork { what: "Huffman tables", limit: MOST_TABLES, offset });
             }
-            let Some(table) = Huffman::new(class == 1, lengths, symbols) else {
-                return Err(ImageError::malformed("a Huffman table with more codes than bits", offset));
-            };
-            tables.huffman[class][index] = Some(table);
+            *place = Huffman::new(class == 1, lengths, symbols);
         }
-        tables.defined[class][index] = true;
+        tables.defined[class][index] = if place.is_some() { Defined::Yes } else { Defined::Wrong(offset) };
         body = rest;
     }
     Ok(())

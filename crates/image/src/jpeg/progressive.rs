@@ -165,13 +165,17 @@ fn refine(band: &mut Band, bits: &mut Cursor, block: &mut [i16; 64]) -> Result<(
             if *c != 0 {
                 more(bits, c, bit);
             } else if run == 0 {
-                *c = value;
+                *c = std::mem::take(&mut value);
                 k += 1;
                 break;
             } else {
                 run -= 1;
             }
             k += 1;
+        }
+        // The band has no room for it.
+        if value != 0 {
+            return Err(BadCode);
         }
     }
     if band.empty > 0 {

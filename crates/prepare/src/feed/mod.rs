@@ -17,12 +17,12 @@ pub use augment::{Augment, Augmenter};
 pub use cache::{DiskCache, MemoryCache};
 pub use check::{Checked, check};
 
+use crate::panic::{self, caught};
 use crate::stage::{Clock, Stage};
 use paceline_base::{Error, Result};
 use paceline_data::{Effort, Features, Scratch, Source, Supply, Visits};
 use ring::Ring;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -64,6 +64,8 @@ struct Shared {
     deliver: Clock,
     /// By position; there is room for few because the first one ends training.
     errors: std::sync::Mutex<Vec<(u64, Error)>>,
+    /// What a worker that is gone panicked with, outside of the work on a sample.
+    lost: std::sync::OnceLock<String>,
 }
 
 const STAGES: usize = paceline_data::Stage::ALL.len();
@@ -92,13 +94,14 @@ impl Feed {
             clocks: Default::default(),
             deliver: Clock::default(),
             errors: std::sync::Mutex::default(),
+            lost: std::sync::OnceLock::new(),
         });
         let mut feed = Self { shared, workers: Vec::new() };
         for number in 0..threads.max(1) {
             let shared = feed.shared.clone();
             let worker = std::thread::Builder::new()
                 .name(format!("input-{number}"))
-                .spawn(move || shared.work())
+                .spawn(move || shared.live())
                 .map_err(|e| Error::failure(format!("an input thread cannot start: {e}; lower data.threads")))?;
             feed.workers.push(worker);
         }
@@ -132,6 +135,22 @@ impl Drop for Feed {
 }
 
 impl Shared {
+    /// The life of a worker. A panic that belongs to no sample stops the feed, so that no rank waits for its rows.
+    fn live(&self) {
+        if let Err(why) = caught(|| self.work()) {
+            let _ = self.lost.set(why);
+            self.ring.stop();
+        }
+    }
+
+    /// Why there are no more rows.
+    fn stopped(&self) -> Error {
+        match self.lost.get() {
+            Some(why) => Error::internal(format!("an input thread panicked: {why}")),
+            None => Error::failure("the input was stopped"),
+        }
+    }
+
     fn work(&self) {
         let mut scratch = Scratch::default();
         let mut augmenter = Augmenter::default();
@@ -140,13 +159,11 @@ impl Shared {
             let before = scratch.effort;
             let position = self.visits.portion().at(number);
             self.ring.fill(number, |row| {
-                let result = catch_unwind(AssertUnwindSafe(|| {
-                    self.one(position, &mut scratch, &mut augmenter, &mut plain, row)
-                }));
+                let result = caught(|| self.one(position, &mut scratch, &mut augmenter, &mut plain, row));
                 self.count(&before, &scratch.effort);
-                let result = result.unwrap_or_else(|_| {
-                    let place = self.source.place(self.sample(position).1);
-                    Err(Error::internal(format!("{place}: an input thread panicked")))
+                let result = result.unwrap_or_else(|why| {
+                    let place = caught(|| self.source.place(self.sample(position).1));
+                    Err(panic::error("input", place.unwrap_or_else(|_| format!("position {position}")), &why))
                 });
                 if let Err(error) = result {
                     self.errors.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((position, error));
@@ -193,7 +210,7 @@ impl Shared {
     fn error_at(&self, position: u64) -> Error {
         let errors = self.errors.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let Some((_, error)) = errors.iter().find(|(p, _)| *p == position) else {
-            return Error::failure("the input was stopped");
+            return self.stopped();
         };
         let text = format!(
             "{}; or leave bad samples out: --set data.skip_bad=N finds up to N before training",
@@ -218,7 +235,7 @@ impl Supply for Feed {
         }
         ring.wait(rank - first, numbers, deliver).map_err(|ring::Gone(number)| match number {
             Some(number) => self.shared.error_at(visits.portion().at(number)),
-            None => Error::failure("the input was stopped"),
+            None => self.shared.stopped(),
         })
     }
 

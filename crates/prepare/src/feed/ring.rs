@@ -106,11 +106,20 @@ impl Ring {
         (!self.stopped.load(SeqCst)).then_some(position)
     }
 
-    /// Fills a claimed row; `fill` says whether it could.
+    /// Fills a claimed row; `fill` says whether it could. A panic of `fill` leaves a failed row, so that nobody waits for it.
     pub fn fill(&self, position: u64, fill: impl FnOnce(&mut [u8]) -> bool) {
-        let row = self.row(position);
-        let good = fill(&mut row.bytes.write().unwrap_or_else(PoisonError::into_inner));
-        row.mark.store((position + 1) | if good { 0 } else { FAILED }, SeqCst);
+        struct Marking<'a>(&'a Ring, u64, bool);
+        impl Drop for Marking<'_> {
+            fn drop(&mut self) {
+                self.0.mark(self.1, self.2);
+            }
+        }
+        let mut marking = Marking(self, position, false);
+        marking.2 = fill(&mut self.row(position).bytes.write().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn mark(&self, position: u64, good: bool) {
+        self.row(position).mark.store((position + 1) | if good { 0 } else { FAILED }, SeqCst);
         for reader in self.ranks.iter().filter(|r| r.wants.load(SeqCst) == position + 1) {
             drop(self.lock()); // it either sees the mark or sleeps already
             reader.ready.notify_one();

@@ -29,6 +29,7 @@ pub struct Maker<'a> {
     resized: Pixels,
     image: Vec<u8>,
     one_hot: Vec<f32>,
+    stage: &'static str,
 }
 
 impl<'a> Maker<'a> {
@@ -45,19 +46,23 @@ impl<'a> Maker<'a> {
             resized: Pixels::default(),
             image: Vec::new(),
             one_hot: vec![0.0; classes.len()],
+            stage: "decode",
         }
     }
 
     /// Writes the record of an image into `record` (cleared first).
     pub fn make(&mut self, bytes: &[u8], class: usize, record: &mut Vec<u8>) -> Result<(), ImageError> {
+        self.stage = "decode";
         let begin = Instant::now();
         let target = self.settings.target();
         let (_, window) = self.decoder.decode_for(bytes, self.settings.colour, &target, &mut self.decoded)?;
         let decoded = Instant::now();
         self.clocks.decode.worked(self.decoded.data.len(), decoded - begin);
+        self.stage = "resize";
         self.resizer.resize(&self.decoded, &window, &target, &mut self.resized);
         let resized = Instant::now();
         self.clocks.resize.worked(self.resized.data.len(), resized - decoded);
+        self.stage = "encode";
         let image = match self.settings.encoding {
             Encoding::Raw => &self.resized.data,
             Encoding::Jpeg => {
@@ -82,6 +87,11 @@ impl<'a> Maker<'a> {
         );
         self.clocks.encode.worked(record.len(), resized.elapsed());
         Ok(())
+    }
+
+    /// The stage that the last image came to.
+    pub fn stage(&self) -> &'static str {
+        self.stage
     }
 
     /// Waiting at either end of the three stages.

@@ -10,6 +10,8 @@ pub mod settings;
 mod shard;
 mod sheet;
 mod site;
+#[cfg(test)]
+mod tests;
 
 pub use assign::{Wanted, assign};
 pub use pipeline::{Live, Threads};
@@ -139,11 +141,12 @@ fn begin_at(site: &Site, order: &Order) -> Result<(Sheet, Vec<Done>, Option<Prep
             let kept = index.shards.len();
             return Ok((sheet, Vec::new(), Some(Prepared { index, kept, bytes_read: 0 })));
         }
-        // A damaged or missing shard is made again; the others are noted before the index goes.
-        let mut skipped = index.skipped.clone();
-        for shard in index.shards.iter().filter(|shard| whole(shard)) {
-            let done = Done { shard: shard.clone(), skipped: std::mem::take(&mut skipped), bytes_read: 0 };
-            site::note(&work, &done)?;
+        // A damaged or missing shard is made again; the others are noted before the index goes, each with the images that
+        // it was made without: those of the damaged one will be met, and counted, again.
+        for (shard, skipped) in left_out(&sheet, &index, &scratch)? {
+            if whole(shard) {
+                site::note(&work, &Done { shard: shard.clone(), skipped, bytes_read: 0 })?;
+            }
         }
         let path = site.folder().join(paceline_data::shards::INDEX);
         std::fs::remove_file(&path).map_err(|e| Error::io("remove", &path, &e))?;
@@ -160,6 +163,33 @@ fn begin_at(site: &Site, order: &Order) -> Result<(Sheet, Vec<Done>, Option<Prep
     let _ = std::fs::remove_dir_all(&scratch);
     let done = sheet.shards.iter().filter_map(|shard| site::finished(&work, &shard.file)).collect();
     Ok((sheet, done, None))
+}
+
+/// The shards of an index, each with what was said of the images that were left out of it. The index has these in one list;
+/// whose they are follows from the lists of images, in `folder`. None, if that does not fit the numbers of records: then
+/// all shards are made again.
+fn left_out<'a>(sheet: &Sheet, index: &'a Index, folder: &Path) -> Result<Vec<(&'a Shard, Vec<String>)>> {
+    let mut said: Vec<&String> = index.skipped.iter().collect();
+    said.sort_unstable();
+    said.dedup();
+    let mut items = sheet::Items::open(folder)?;
+    let mut all = Vec::with_capacity(index.shards.len());
+    for planned in &sheet.shards {
+        let Some(shard) = index.shards.iter().find(|shard| shard.file == planned.file) else { return Ok(Vec::new()) };
+        let mut skipped = Vec::new();
+        if !said.is_empty() {
+            items.seek(planned)?;
+            for _ in 0..planned.images {
+                let item = items.next()?;
+                skipped.extend(said.iter().find(|said| pipeline::is_about(said, &item.path)).map(ToString::to_string));
+            }
+        }
+        if planned.images != shard.records + skipped.len() {
+            return Ok(Vec::new());
+        }
+        all.push((shard, skipped));
+    }
+    Ok(all)
 }
 
 /// What makes two jobs the same, as it stands in the index.
@@ -219,6 +249,7 @@ impl Job {
         watch: &mut dyn FnMut(&Live),
         stop: &AtomicBool,
     ) -> Result<(Prepared, Live)> {
+        self.check_skipped()?;
         let work = self.work();
         let skips = self.skips_left();
         let (mut made, live) = pipeline::run(&work, &self.sheet, &self.pending, threads, skips, watch, stop)?;
@@ -243,16 +274,24 @@ impl Job {
             })?;
             self.done.push(done);
         }
+        self.check_skipped()?;
+        self.finish(kept)
+    }
+
+    /// Refuses shards that leave out more images than may be: those of an earlier run, which was allowed more, or of tasks,
+    /// each of which counts its own.
+    fn check_skipped(&self) -> Result<()> {
         let skipped: Vec<&String> = self.done.iter().flat_map(|d| &d.skipped).collect();
-        if skipped.len() > self.skip_bad {
-            return Err(Error::user(format!(
-                "{} bad images, and --skip-bad allows {}; the first: {}",
+        match skipped.first() {
+            Some(first) if skipped.len() > self.skip_bad => Err(Error::user(format!(
+                "{} bad images are left out of the shards that are there, and --skip-bad allows {}; the first: {first}; mend \
+                 or remove them, or give --skip-bad {}",
                 skipped.len(),
                 self.skip_bad,
-                skipped[0]
-            )));
+                skipped.len()
+            ))),
+            _ => Ok(()),
         }
-        self.finish(kept)
     }
 
     fn finish(mut self, kept: usize) -> Result<Prepared> {

@@ -4,6 +4,9 @@
 //! written: so the bytes of a shard do not depend on the number of threads. What is between claiming and writing is
 //! bounded in number and in bytes, and the one that is due next always holds its permit: nothing can lock up.
 //!
+//! A panic on any of the threads ends the job with an error that names the stage and the image: nothing waits for a
+//! thread that is gone, and what is not finished is removed.
+//!
 //! A worker takes an image through decode, resize and encode in one go, because the pixels are then still in its
 //! caches; the three are timed apart.
 
@@ -11,9 +14,11 @@ use super::image::{Clocks, Maker};
 use super::shard::Open;
 use super::sheet::{Items, Sheet};
 use super::site::Done;
+use crate::panic::{self, caught, point};
 use crate::queue::Queue;
 use crate::stage::{Clock, Stage};
 use paceline_base::{Error, Result};
+use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::Read;
@@ -125,6 +130,17 @@ struct Shared<'a> {
     handled: AtomicU64,
     /// No more images are to be claimed: it is stopped, or has failed.
     over: AtomicBool,
+    /// The first panic, as an error.
+    panicked: Mutex<Option<Error>>,
+}
+
+/// Ends the pipeline when it goes, however that comes about: so no thread is left waiting for those that it held up.
+struct Ending<'a, 'b>(&'a Shared<'b>);
+
+impl Drop for Ending<'_, '_> {
+    fn drop(&mut self) {
+        self.0.end();
+    }
 }
 
 /// Makes the `pending` shards of a job. `skip` more bad images may be left out.
@@ -159,6 +175,7 @@ pub fn run(
         write: Clock::default(),
         handled: AtomicU64::new(0),
         over: AtomicBool::new(false),
+        panicked: Mutex::new(None),
     };
     let live = || Live {
         images: shared.handled.load(Ordering::Relaxed),
@@ -175,20 +192,28 @@ pub fn run(
         ],
     };
     let result = std::thread::scope(|scope| {
+        // Also when `watch` panics, or a thread cannot be started.
+        let _ending = Ending(&shared);
+        let named = |name: &str| std::thread::Builder::new().name(name.into());
+        let refused =
+            |e: std::io::Error| Error::failure(format!("a thread cannot start: {e}; give fewer with --threads"));
         for _ in 0..threads.readers {
-            scope.spawn(|| shared.read_files());
+            named("read").spawn_scoped(scope, || shared.guard("read", Shared::read_files)).map_err(refused)?;
         }
         for _ in 0..threads.workers {
-            scope.spawn(|| shared.make_records());
+            named("decode").spawn_scoped(scope, || shared.guard("decode", Shared::make_records)).map_err(refused)?;
         }
         let (to_seal, sealing) = mpsc::sync_channel::<Open>(2);
-        let sealer = scope.spawn(move || sealing.into_iter().map(Open::seal).collect::<Result<Vec<Done>>>());
-        let writer = scope.spawn(|| {
-            let to_seal = to_seal;
-            let result = shared.write_shards(work, pending, skip, &to_seal);
-            shared.end();
-            result
-        });
+        let shared = &shared;
+        let seal = move || sealing.into_iter().map(|open| shared.seal(open)).collect::<Result<Vec<Done>>>();
+        let sealer = named("seal").spawn_scoped(scope, seal).map_err(refused)?;
+        let write = move || {
+            let _ending = Ending(shared);
+            let at = Cell::new(Path::new(""));
+            let written = caught(|| shared.write_shards(work, pending, skip, &to_seal, &at));
+            written.unwrap_or_else(|why| Err(panic::error("write", at.get().display(), &why)))
+        };
+        let writer = named("write").spawn_scoped(scope, write).map_err(refused)?;
         while !writer.is_finished() {
             std::thread::park_timeout(Duration::from_millis(50));
             if stop.load(Ordering::Relaxed) {
@@ -196,13 +221,19 @@ pub fn run(
             }
             watch(&live());
         }
-        let gone = || Error::internal("a thread of the pipeline panicked");
-        let written = writer.join().map_err(|_| gone())?;
-        let sealed = sealer.join().map_err(|_| gone())?;
+        let gone = |stage: &str| {
+            let stage = stage.to_string();
+            move |panic: Box<dyn std::any::Any + Send>| panic::error(&stage, work.display(), &panic::message(&*panic))
+        };
+        let written = writer.join().map_err(gone("write"))?;
+        let sealed = sealer.join().map_err(gone("seal"))?;
         written.and(sealed)
     });
     let live = live();
     watch(&live);
+    if let Some(panicked) = shared.panicked.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return Err(panicked);
+    }
     result.map(|done| (done, live))
 }
 
@@ -213,6 +244,19 @@ impl Shared<'_> {
         self.raw.close();
         self.made.close();
         self.permits.given_back.notify_all();
+    }
+
+    /// Ends everything because of a panic; the first one is told.
+    fn fail(&self, error: Error) {
+        self.panicked.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        self.end();
+    }
+
+    /// The whole life of a thread: a panic between items ends the job too.
+    fn guard(&self, stage: &str, life: impl FnOnce(&Self)) {
+        if let Err(why) = caught(|| life(self)) {
+            self.fail(panic::error(stage, self.sheet.source.display(), &why));
+        }
     }
 
     fn claim(&self) -> Option<Raw> {
@@ -252,7 +296,14 @@ impl Shared<'_> {
         while let Some(mut raw) = self.claim() {
             if raw.bytes.is_ok() {
                 let begin = Instant::now();
-                raw.bytes = read_file(&raw.path, raw.permit);
+                let read = caught(|| {
+                    point("read", raw.path.display());
+                    read_file(&raw.path, raw.permit)
+                });
+                match read {
+                    Ok(bytes) => raw.bytes = bytes,
+                    Err(why) => return self.fail(panic::error("read", raw.path.display(), &why)),
+                }
                 self.read.worked(raw.bytes.as_ref().map_or(0, Vec::len), begin.elapsed());
             }
             match self.raw.put(raw) {
@@ -269,9 +320,18 @@ impl Shared<'_> {
             let read = raw.bytes.as_ref().map_or(0, Vec::len) as u64;
             let record = raw.bytes.and_then(|bytes| {
                 let mut record = Vec::new();
-                let made = maker.make(&bytes, raw.class, &mut record);
-                made.map(|()| record).map_err(|e| format!("{}: {e}", raw.path.display()))
+                let made = caught(|| {
+                    point("decode", raw.path.display());
+                    maker.make(&bytes, raw.class, &mut record)
+                });
+                Ok(made.map(|made| made.map(|()| record).map_err(|e| format!("{}: {e}", raw.path.display()))))
             });
+            // A panic is a bug, not a bad image: it is never one of those that may be left out.
+            let record = match record {
+                Ok(Ok(record)) => record,
+                Ok(Err(why)) => return self.fail(panic::error(maker.stage(), raw.path.display(), &why)),
+                Err(why) => Err(why),
+            };
             let made = Made { number: raw.number, class: raw.class, permit: raw.permit, read, record };
             let Some(blocked) = self.made.put(made) else { break };
             maker.waited(starved, blocked);
@@ -279,19 +339,32 @@ impl Shared<'_> {
         self.made.leave();
     }
 
+    /// Gives a shard its name; a panic leaves nothing of it.
+    fn seal(&self, shard: Open) -> Result<Done> {
+        let name = shard.name().to_string();
+        let sealed = caught(|| {
+            point("seal", &name);
+            shard.seal()
+        });
+        sealed.unwrap_or_else(|why| Err(panic::error("seal", &name, &why)))
+    }
+
     /// Puts records back in order and writes them. Which bad image is one too many is decided here, in order, so it is
-    /// the same one whatever the number of threads.
-    fn write_shards(
-        &self,
+    /// the same one whatever the number of threads. `at` is set to the shard at hand.
+    fn write_shards<'a>(
+        &'a self,
         work: &Path,
         pending: &[usize],
         mut skip: usize,
         to_seal: &mpsc::SyncSender<Open>,
+        at: &Cell<&'a Path>,
     ) -> Result<()> {
         let mut early: BTreeMap<u64, Made> = BTreeMap::new();
         let mut due = 0u64;
         for &index in pending {
             let planned = &self.sheet.shards[index];
+            at.set(Path::new(&planned.file));
+            point("write", work.join(&planned.file).display());
             let mut shard = Open::begin(work, planned, self.sheet.classes.len(), self.sheet.settings.packing)?;
             for _ in 0..planned.images {
                 let made = loop {
@@ -336,9 +409,18 @@ impl Shared<'_> {
     }
 }
 
+/// What a text about a file that cannot be read begins with.
+const UNREADABLE: &str = "cannot read ";
+
+/// Whether this text says why the image at `path` was left out.
+pub fn is_about(said: &str, path: &Path) -> bool {
+    let said = said.strip_prefix(UNREADABLE).unwrap_or(said);
+    said.strip_prefix(&*path.to_string_lossy()).is_some_and(|rest| rest.starts_with(": "))
+}
+
 /// Reads a file of the size that it was said to have, or a little more.
 fn read_file(path: &Path, size: u64) -> std::result::Result<Vec<u8>, String> {
-    let failed = |e: std::io::Error| format!("cannot read {}: {e}", path.display());
+    let failed = |e: std::io::Error| format!("{UNREADABLE}{}: {e}", path.display());
     let mut bytes = Vec::with_capacity(size as usize + 1);
     let file = File::open(path).map_err(failed)?;
     file.take(LARGEST_FILE + 1).read_to_end(&mut bytes).map_err(failed)?;

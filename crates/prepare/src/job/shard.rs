@@ -63,6 +63,11 @@ impl Open {
         })
     }
 
+    /// Where it is written until it is whole.
+    pub fn name(&self) -> std::path::Display<'_> {
+        self.temporary.display()
+    }
+
     /// Appends a record.
     pub fn push(&mut self, record: &[u8], class: usize, bytes_read: u64) -> Result<()> {
         if let Some(writer) = &mut self.writer {

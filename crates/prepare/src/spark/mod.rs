@@ -8,12 +8,16 @@
 //!        ◄──────── events, one JSON object a line ────────┘
 //! ```
 //!
+//! The driver and its request are written into a folder that this process has made and nobody else may enter ([`folder`]):
+//! `spark-submit` runs what lies there, and temporary directories are shared.
+//!
 //! What is absent: no Spark library is linked, and nothing falls back to local threads when Spark is not there.
 
 use paceline_base::{Error, Result};
 use serde::{Deserialize, Serialize};
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
@@ -107,15 +111,21 @@ pub fn submit(
     watch: &mut dyn FnMut(Option<&Event>),
     stop: &dyn Fn() -> bool,
 ) -> Result<Vec<Answer>> {
-    let submit = spark_submit()?;
-    let folder = std::env::temp_dir().join(format!("paceline-spark-{}", std::process::id()));
-    let result = submit_from(&folder, &submit, cluster, request, log, watch, stop);
-    let _ = std::fs::remove_dir_all(&folder);
-    result
+    submit_with(&spark_submit()?, cluster, request, log, watch, stop)
 }
 
-fn submit_from(
-    folder: &Path,
+/// A new folder in the temporary directory, with a name that cannot be foreseen, which only this user may enter. It is
+/// removed when the value is dropped.
+///
+/// # Errors
+/// If it cannot be made.
+pub fn folder() -> Result<tempfile::TempDir> {
+    let mut builder = tempfile::Builder::new();
+    let made = builder.prefix("paceline-spark-").permissions(Permissions::from_mode(0o700)).tempdir();
+    made.map_err(|e| Error::io("create a folder in", &std::env::temp_dir(), &e))
+}
+
+fn submit_with(
     submit: &Path,
     cluster: &Cluster,
     request: &Request,
@@ -123,8 +133,8 @@ fn submit_from(
     watch: &mut dyn FnMut(Option<&Event>),
     stop: &dyn Fn() -> bool,
 ) -> Result<Vec<Answer>> {
-    std::fs::create_dir_all(folder).map_err(|e| Error::io("create", folder, &e))?;
-    let (driver, file) = (folder.join("paceline_driver.py"), folder.join("request.json"));
+    let folder = folder()?;
+    let (driver, file) = (folder.path().join("paceline_driver.py"), folder.path().join("request.json"));
     let mut body = serde_json::to_value(request).map_err(|e| Error::internal(e.to_string()))?;
     body["partitions"] = cluster.partitions.into();
     for (path, text) in [(&driver, DRIVER.to_string()), (&file, body.to_string())] {
@@ -234,4 +244,32 @@ fn last_words(log: &Path) -> String {
     };
     let line = text.lines().rfind(telling).or_else(|| text.lines().last()).unwrap_or("it said nothing");
     line.trim().chars().take(300).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Before, the folder had a name that anybody could foresee, and was used if it was there.
+    #[test]
+    fn the_driver_lies_where_nobody_else_can_put_one() {
+        // Says what it is given, and where that lies.
+        let program = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fake-spark-submit"));
+        let here = tempfile::tempdir().unwrap();
+        let request = Request { name: "n".into(), program: "p".into(), arguments: Vec::new(), tasks: vec!["1".into()] };
+        let cluster = Cluster { master: "local[1]".into(), ..Cluster::default() };
+        let mut folders = Vec::new();
+        for number in 0..2 {
+            let log = here.path().join(format!("{number}.log"));
+            let answers = submit_with(program, &cluster, &request, &log, &mut |_| (), &|| false).unwrap();
+            assert!(answers.is_empty());
+            let said = std::fs::read_to_string(&log).unwrap();
+            let [mode, folder] = said.lines().collect::<Vec<_>>()[..] else { panic!("{said}") };
+            assert_eq!(mode, "700");
+            assert!(!folder.contains(&std::process::id().to_string()), "{folder}");
+            assert!(!Path::new(folder).exists(), "{folder} is left behind");
+            folders.push(folder.to_string());
+        }
+        assert_ne!(folders[0], folders[1]);
+    }
 }

@@ -12,6 +12,7 @@ use paceline_record::{Cell, Form, Measurement, PageCache, Variant};
 use super::page_cache;
 use super::partition::{Kept, Share, Stopped, Tally, Worker, deal};
 use super::source::Source;
+use crate::panic;
 
 /// Measures cells, one after another, and keeps between them what caching variants keep.
 pub struct Measurer {
@@ -87,6 +88,7 @@ impl Measurer {
                     }
                     None => return Err(Error::internal("a source that was listed is gone")),
                 },
+                Err(Stopped::Panicked { place, why }) => return Err(panic::error("measure", place, &why)),
                 Err(Stopped::Empty) => {
                     return Err(Error::user(format!("{}: there are no images that can be read", cell.path.display())));
                 }
@@ -128,12 +130,15 @@ impl Measurer {
         };
         let kept = cell.caching.then(|| self.kept.entry((cell.path.clone(), cell.variant())).or_default().clone());
         let started = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
+        let disk = page_cache::read_from_disk();
         let begin = Instant::now();
         let tally = match run(cell, source, kept.as_deref(), &shares) {
             Ok(tally) => tally,
             Err(stopped) => return Ok(Err(stopped)),
         };
         let seconds = begin.elapsed().as_secs_f64();
+        let from_disk = disk.zip(page_cache::read_from_disk()).map(|(before, after)| after.saturating_sub(before));
+        let not_cold = resident.and_then(|left| page_cache::was_cold(left, from_disk, tally.bytes).err());
         Ok(Ok(Measurement {
             cell: cell.clone(),
             engine: self.engine.clone(),
@@ -145,6 +150,7 @@ impl Measurer {
             bytes: tally.bytes,
             partitions_used: shares.len(),
             resident,
+            not_cold,
             skipped: source.skipped.clone(),
         }))
     }
@@ -191,4 +197,47 @@ fn run(cell: &Cell, source: &Source, kept: Option<&Kept>, shares: &[Share]) -> s
         std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
     }
     total.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::panic::inject::Fault;
+    use paceline_image::{Pixels, encode_png};
+
+    #[test]
+    fn a_panic_ends_the_study_with_the_image_at_hand() {
+        let folder = tempfile::tempdir().unwrap();
+        let png = encode_png(&Pixels { width: 4, height: 4, channels: 1, data: vec![9; 16] }).unwrap();
+        for i in 0..8 {
+            let class = folder.path().join(["a", "b"][i % 2]);
+            std::fs::create_dir_all(&class).unwrap();
+            std::fs::write(class.join(format!("{i}.png")), &png).unwrap();
+        }
+        let cell = Cell {
+            id: 0,
+            source: "data".into(),
+            path: folder.path().into(),
+            form: Form::Files,
+            batch: 2,
+            batches: 4,
+            repetition: 1,
+            page_cache: PageCache::Warm,
+            caching: false,
+            partitions: 4,
+            threads: 3,
+            decode: true,
+            size: 4,
+            verify: true,
+            seed: 1,
+            skip_bad: 3,
+        };
+        let bad = folder.path().join("b/5.png").display().to_string();
+        let fault = Fault::new("measure", bad.clone());
+        let error = Measurer::new("local").measure(&cell).unwrap_err();
+        drop(fault);
+        assert_eq!(error.kind(), paceline_base::Kind::Internal);
+        assert!(error.message().contains(&bad), "{error}");
+        assert_eq!(Measurer::new("local").measure(&cell).unwrap().images, 8);
+    }
 }

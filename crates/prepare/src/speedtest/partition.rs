@@ -14,6 +14,7 @@ use paceline_image::{Colour, Decoder, Fit, Pixels, Resizer, Target, Window};
 use paceline_record::{Cell, Form};
 
 use super::source::{Sample, Source};
+use crate::panic::{caught, point};
 
 /// What caching variants may keep, each.
 const KEPT_BYTES: u64 = 2 << 30;
@@ -64,6 +65,8 @@ pub(super) enum Stopped {
     },
     /// Nothing can be read at all.
     Empty,
+    /// A bug: what a worker panicked with, and where.
+    Panicked { place: String, why: String },
 }
 
 /// The share of one partition: which batches, by number, and which stream of shards.
@@ -100,6 +103,8 @@ pub(super) struct Worker<'a> {
     bytes: Vec<u8>,
     batch: Vec<u8>,
     tally: Tally,
+    /// The image at hand.
+    at: Option<Sample>,
 }
 
 impl<'a> Worker<'a> {
@@ -115,11 +120,25 @@ impl<'a> Worker<'a> {
             bytes: Vec::new(),
             batch: Vec::new(),
             tally: Tally::default(),
+            at: None,
         }
     }
 
-    /// Does one partition.
+    /// Does one partition. A panic stops it with the place that it had come to.
     pub(super) fn run(&mut self, share: Share) -> Result<Tally, Stopped> {
+        let done = caught(|| self.partition(share));
+        done.unwrap_or_else(|why| {
+            let file = self.at.and_then(|sample| Some((self.source.files().get(sample.file as usize)?, sample.record)));
+            let place = match (file, self.source.form) {
+                (Some((file, record)), Form::Records) => format!("{} record {record}", file.display()),
+                (Some((file, _)), Form::Files) => file.display().to_string(),
+                (None, _) => self.source.path.display().to_string(),
+            };
+            Err(Stopped::Panicked { place, why })
+        })
+    }
+
+    fn partition(&mut self, share: Share) -> Result<Tally, Stopped> {
         self.tally = Tally::default();
         match self.source.form {
             Form::Files => self.files(share)?,
@@ -138,6 +157,8 @@ impl<'a> Worker<'a> {
     }
 
     fn cached(&mut self, sample: Sample) -> bool {
+        self.at = Some(sample);
+        point("measure", self.source.files()[sample.file as usize].display());
         let found = self.kept.is_some_and(|kept| kept.copy(sample, &mut self.batch));
         self.tally.from_cache += u64::from(found);
         found

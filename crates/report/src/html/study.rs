@@ -135,14 +135,14 @@ fn conditions(series: &[Series]) -> String {
                 "<span>{}</span><div class=\"meter{cold}\"><i style=\"width:{share:.1}%\"></i></div><span class=\"v\">{}</span><span class=\"x\">{}</span>",
                 Esc(c.condition.name()),
                 format::rate(c.images_per_s),
-                against_neither(s, c)
+                against_neither(c)
             )
             .unwrap();
         }
         let cells = s.conditions.iter().map(|c| c.count).min().unwrap_or(0);
         write!(
             out,
-            "</div><p class=\"note\">images per second, and times as fast as “neither” with the same page cache; {cells} measurements each, of the same cells</p></div>"
+            "</div><p class=\"note\">images per second, and times as fast as “neither” with the same page cache, cell by cell (geometric mean); {cells} measurements each, of the same cells</p></div>"
         )
         .unwrap();
     }

@@ -121,6 +121,10 @@ pub struct UnderCondition {
     pub mb_per_s: f64,
     /// Coefficient of variation between repetitions of a cell, pooled over cells.
     pub noise: Option<f64>,
+    /// How many times as fast as `neither` under the same page cache: the geometric mean over the cells that both have. It
+    /// is the one figure for that, in tables, plots and words; the quotient of the means above it is another, in which
+    /// fast cells outweigh the others.
+    pub against_neither: Option<f64>,
     /// Share of the images that came from memory.
     pub from_cache: f64,
     /// Number of measurements.
@@ -218,7 +222,7 @@ pub fn series(studies: &[Study]) -> Vec<Series> {
     let mut all: Vec<Series> = Vec::new();
     for (number, study) in studies.iter().enumerate() {
         let mut sources: Vec<(&str, &str)> = Vec::new();
-        let mut by_id: Vec<&Measurement> = study.measurements.iter().filter(|m| m.seconds > 0.0).collect();
+        let mut by_id: Vec<&Measurement> = study.measurements.iter().filter(|m| counts(m)).collect();
         by_id.sort_by_key(|m| (m.cell.form, m.cell.source.clone()));
         for m in &by_id {
             let key = (m.cell.source.as_str(), m.engine.as_str());
@@ -230,7 +234,7 @@ pub fn series(studies: &[Study]) -> Vec<Series> {
             let measurements: Vec<Measurement> = study
                 .measurements
                 .iter()
-                .filter(|m| m.seconds > 0.0 && m.cell.source == source && m.engine == engine)
+                .filter(|m| counts(m) && m.cell.source == source && m.engine == engine)
                 .cloned()
                 .collect();
             all.push(one(number, source, engine, measurements));
@@ -238,6 +242,11 @@ pub fn series(studies: &[Study]) -> Vec<Series> {
     }
     name_apart(&mut all, studies);
     all
+}
+
+/// Whether a measurement is one: it took time, and was cold if it was to be.
+fn counts(m: &Measurement) -> bool {
+    m.seconds > 0.0 && m.not_cold.is_none()
 }
 
 /// Adds how it was read, engine, then study, to names that would be the same.
@@ -354,6 +363,11 @@ fn conditions(measurements: &[Measurement], counts: &BTreeMap<Condition, usize>)
             images_per_s: mean_of(&of, Measurement::images_per_s),
             mb_per_s: mean_of(&of, Measurement::mb_per_s),
             noise: noise(&of),
+            against_neither: {
+                let neither = Condition { variant: Variant::Neither, ..condition };
+                let under = |condition| measurements.iter().filter(move |m| Condition::of(m) == condition);
+                stats::ratio_value(&blocks(under(condition), under(neither)))
+            },
             from_cache: cached as f64 / images as f64,
             count: of.len(),
         }

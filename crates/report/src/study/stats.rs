@@ -199,6 +199,14 @@ pub fn ratio(blocks: &[(Vec<f64>, Vec<f64>)]) -> Option<Ratio> {
     ratio_at(blocks, CONFIDENCE)
 }
 
+/// The value of [`ratio`] by itself, which there is also where nothing tells how sure it is.
+pub fn ratio_value(blocks: &[(Vec<f64>, Vec<f64>)]) -> Option<f64> {
+    let log = |v: &[f64]| mean(&v.iter().map(|x| x.ln()).collect::<Vec<_>>());
+    let differences: Vec<f64> =
+        blocks.iter().filter(|(a, b)| !a.is_empty() && !b.is_empty()).map(|(a, b)| log(a) - log(b)).collect();
+    (!differences.is_empty()).then(|| mean(&differences).exp())
+}
+
 /// The variance of logarithms within groups of equal conditions, and its degrees of freedom.
 pub fn pooled(groups: &[Vec<f64>]) -> (f64, f64) {
     let squares = |v: &[f64]| {

@@ -118,16 +118,13 @@ fn conditions(series: &[Series]) -> Vec<Column> {
         Column::left("variant", texts(&|(_, c)| c.condition.variant.name().into())),
         Column::right("images/s", texts(&|(_, c)| format::rate(c.images_per_s))),
         Column::right("MB/s", texts(&|(_, c)| format::rate(c.mb_per_s))),
-        Column::right("against neither", texts(&|(s, c)| against_neither(s, c))),
+        Column::right("against neither", texts(&|(_, c)| against_neither(c))),
         Column::right("from memory %", texts(&|(_, c)| format::share(c.from_cache))),
         Column::right("noise %", texts(&|(_, c)| noise(c.noise))),
     ]
 }
 
-/// How many times as fast as `neither` under the same page cache.
-pub(crate) fn against_neither(series: &Series, under: &super::UnderCondition) -> String {
-    let neither = series.conditions.iter().find(|c| {
-        c.condition.variant == paceline_record::Variant::Neither && c.condition.page_cache == under.condition.page_cache
-    });
-    neither.map_or(format::NONE.into(), |n| times(under.images_per_s / n.images_per_s))
+/// How many times as fast as `neither` under the same page cache, cell by cell.
+pub(crate) fn against_neither(under: &super::UnderCondition) -> String {
+    under.against_neither.map_or(format::NONE.into(), times)
 }

@@ -189,7 +189,7 @@ fn effect(series: &Series, parameter: Parameter) -> Option<Result<Verdict, Strin
             Topic::Parameter,
             Level::Warning,
             format!("repetitions of {} differ by more than noise", series.name),
-            format!("{means}: {}", times(ratio.value)),
+            format!("{means}, {} cell by cell", times(ratio.value)),
             "something besides the parameters changed; measure again on a quiet machine",
         )));
     }
@@ -209,7 +209,7 @@ fn effect(series: &Series, parameter: Parameter) -> Option<Result<Verdict, Strin
     } else {
         (format!("throughput of {} saturates at {name} {}", series.name, enough.0), String::new())
     };
-    let mut reason = format!("{means}, {}", times(best.1 / worst.1));
+    let mut reason = format!("{means}, {} cell by cell", times(ratio.value));
     if let (Some(line), Some(parabola)) = (&effect.linear, &effect.quadratic)
         && parabola.r2 > line.r2 + CURVED
     {
@@ -237,6 +237,16 @@ fn rate_at(effect: &super::analysis::Effect, value: usize) -> String {
         .map_or(format::NONE.into(), |level| format::rate(level.mean))
 }
 
+/// What was measured, as a part of a sentence.
+fn using(variant: Variant) -> &'static str {
+    match variant {
+        Variant::Neither => "measured without caching and partitioning",
+        Variant::Caching => "measured with caching",
+        Variant::Partitioning => "measured with partitioning",
+        Variant::Both => "measured with caching and partitioning",
+    }
+}
+
 /// Cold against warm, of the variant of the grid (or the first that has both).
 pub fn page_cache(series: &Series) -> Option<Verdict> {
     let order = std::iter::once(series.grid.variant).chain(Variant::ALL);
@@ -245,7 +255,7 @@ pub fn page_cache(series: &Series) -> Option<Verdict> {
             let under = |page_cache| series.under(Condition { page_cache, variant });
             Some((stats::ratio(&blocks(under(PageCache::Warm), under(PageCache::Cold)))?, variant))
         })?;
-    let reason = format!("{}; {}", variant.name(), interval(&ratio));
+    let reason = format!("{}; {}", using(variant), interval(&ratio));
     let what = &series.name;
     Some(if !ratio.clear() {
         Verdict::new(
@@ -358,7 +368,7 @@ fn totals(series: &Series, page_cache: PageCache) -> Option<String> {
 /// One engine, study or machine against another.
 pub fn engines(a: &Series, b: &Series) -> Option<Verdict> {
     let ratio = stats::ratio(&blocks(b.under(a.grid), a.under(a.grid)))?;
-    let reason = format!("{}; {}", a.grid.name(), interval(&ratio));
+    let reason = format!("{}, {}; {}", a.grid.page_cache.name(), using(a.grid.variant), interval(&ratio));
     let title = if !ratio.clear() {
         format!("{} and {} are equally fast within the noise", a.name, b.name)
     } else if ratio.value > 1.0 {

@@ -130,6 +130,7 @@ impl Made {
                     bytes: images * if form == Form::Files { 210_000 } else { 11_000 },
                     partitions_used: 6,
                     resident: (page_cache == PageCache::Cold).then_some(0.0),
+                    not_cold: None,
                     skipped: Vec::new(),
                 }
             })

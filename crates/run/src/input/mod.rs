@@ -7,7 +7,7 @@ pub use feeds::{Feeds, evaluation, rows_ahead};
 use crate::config::{Auto, CacheName, Config, FitName};
 use crate::placement::{Local, Pool};
 use crate::trial::cores;
-use paceline_base::{Error, Result, text};
+use paceline_base::{Error, Kind, Result, text};
 use paceline_comm::world::started_here;
 use paceline_data::{Catalogue, DataSet, Options, Part, Source, Split, Still};
 use paceline_image::Fit;
@@ -153,8 +153,9 @@ fn leave_out_bad(config: &Config, set: &mut DataSet, notes: &mut Vec<String>) ->
     let mut left = config.data.skip_bad - set.skipped.len();
     for part in [Some(&mut set.train), set.validation.as_mut(), set.test.as_mut()].into_iter().flatten() {
         let Part::Stream(source) = &*part else { continue };
-        let checked = check(&**source, threads(config), left).map_err(|e| {
-            Error::from(e).context(format!("more than data.skip_bad = {} bad samples", config.data.skip_bad))
+        let checked = check(&**source, threads(config), left).map_err(|e| match e.kind() {
+            Kind::Internal => e,
+            _ => e.context(format!("more than data.skip_bad = {} bad samples", config.data.skip_bad)),
         })?;
         if checked.bad.is_empty() {
             continue;
