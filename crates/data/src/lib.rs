@@ -56,7 +56,7 @@ pub use info::Info;
 pub use order::Order;
 pub use samples::{
     Effort, Fake, FakeSpec, Features, FileImages, ImageSet, Labelled, Part, Preview, RecordImages, Samples, Scratch,
-    Source, Stage, Still, Subset, Supply, Table, fingerprint_of,
+    Source, Stage, Still, Subset, Supply, Table, fingerprint_of, fingerprint_version,
 };
 pub use skip::Skipped;
 pub use split::{Parts, Split};
