@@ -7,6 +7,7 @@ mod bad_files;
 mod bad_input;
 mod convolutions;
 mod damaged;
+mod data_cache;
 mod doctor;
 mod first_use;
 mod interrupted;
