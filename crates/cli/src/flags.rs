@@ -263,6 +263,55 @@ pub enum DataCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Show the decoded samples that --cache disk keeps, or clear them
+    #[command(after_help = CACHE_EXAMPLES)]
+    Cache(DataCache),
+}
+
+const CACHE_EXAMPLES: &str = "\
+Examples:
+  paceline data cache
+  paceline data cache --clear --older-than 30d
+  paceline data cache --clear 2-5f0c          one, by the beginning of its name
+  paceline data cache --json
+
+What a running process reads or writes is never removed. Where that cannot be seen (another host's file under way, a
+file system without locks), a file that was used lately is only removed with --force.";
+
+#[derive(Args)]
+pub struct DataCache {
+    /// Only these: names as shown, or how they begin
+    #[arg(value_name = "NAME", requires = "clear")]
+    pub names: Vec<String>,
+    /// Remove those that nobody uses
+    #[arg(long)]
+    pub clear: bool,
+    /// Only those that were not used for so long: 12h, 30d, 8w
+    #[arg(long, value_name = "AGE", requires = "clear", value_parser = age)]
+    pub older_than: Option<std::time::Duration>,
+    /// Also those of which it cannot be seen whether they are in use
+    #[arg(long, requires = "clear")]
+    pub force: bool,
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `12h`, `30d`: a number and a unit.
+fn age(text: &str) -> Result<std::time::Duration, String> {
+    let wrong = || format!("{text:?} is no age: give a number and a unit, such as 90min, 12h, 30d or 8w");
+    let at = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
+    let (number, unit) = text.split_at(at);
+    let seconds = match unit {
+        "s" => 1,
+        "min" => 60,
+        "h" => 3600,
+        "d" => 24 * 3600,
+        "w" => 7 * 24 * 3600,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    number.checked_mul(seconds).map(std::time::Duration::from_secs).ok_or_else(wrong)
 }
 
 const PREPARE_EXAMPLES: &str = "\

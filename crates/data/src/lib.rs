@@ -60,7 +60,7 @@ pub use regular::{LARGEST_IMAGE, open_regular};
 pub use role::Role;
 pub use samples::{
     Effort, Fake, FakeSpec, Features, FileImages, ImageSet, Labelled, Part, Preview, RecordImages, Relabelled, Samples,
-    Scratch, Source, Stage, Still, Subset, Supply, Table, fingerprint_of,
+    Scratch, Source, Stage, Still, Subset, Supply, Table, fingerprint_of, fingerprint_version,
 };
 pub use skip::Skipped;
 pub use split::{Parts, Split};

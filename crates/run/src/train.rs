@@ -12,6 +12,7 @@ use crate::trial::make_device;
 use crate::watch::{RankObserver, Shared, Silent, Started, Watcher};
 use paceline_base::{Error, Result};
 use paceline_comm::{Comm, single};
+use paceline_data::fingerprint_version;
 use paceline_engine::checkpoint::{self, Checkpoint, Identity, Saver, initialize, restore};
 use paceline_engine::train as train_rank;
 use paceline_engine::{CheckpointEvery, Ended, Job, Outcome, Progress, Rank, Scores, TrainOptions, evaluate};
@@ -286,6 +287,18 @@ fn find_checkpoint(
     } else if theirs.seed != identity.seed {
         // Before the samples: the seed also decides which of them are held out.
         format!("train.seed: the checkpoint has {}, this run {}", theirs.seed, identity.seed)
+    } else if theirs.data != identity.data && fingerprint_version(&theirs.data) != fingerprint_version(&identity.data) {
+        let other = if fingerprint_version(&theirs.data) < fingerprint_version(&identity.data) {
+            "an older"
+        } else {
+            "a newer"
+        };
+        return Err(Error::user(format!(
+            "cannot resume {}: {other} version of paceline wrote its checkpoints and identified the training samples in \
+             another way, so that it cannot be told whether they are the same; finish the run with that version, or begin a \
+             new run",
+            dir.path().display()
+        )));
     } else if theirs.data != identity.data {
         "the training samples (data.name, data.validation or the files themselves)".into()
     } else if theirs.rule != identity.rule {

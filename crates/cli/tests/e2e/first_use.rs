@@ -193,7 +193,8 @@ fn a_report_compares_runs_in_a_table_and_a_page() {
 fn every_command_has_help_with_an_example_and_a_version() {
     let s = Session::new();
     let commands =
-        ["", "demo", "train", "data list", "data get", "data info", "report", "config explain"].map(String::from);
+        ["", "demo", "train", "data list", "data get", "data info", "data cache", "report", "config explain"]
+            .map(String::from);
     for command in commands {
         let out = s.ok(&format!("{command} --help"));
         has(&out, &["Example", &format!("  paceline {command}"), "--log", "Usage"]);

@@ -8,6 +8,7 @@ mod bad_input;
 mod busy;
 mod convolutions;
 mod damaged;
+mod data_cache;
 mod doctor;
 mod first_use;
 mod interrupted;

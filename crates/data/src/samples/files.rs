@@ -1,11 +1,13 @@
 //! Image files as samples.
 
 use super::canvas::Canvas;
-use super::{Labelled, Scratch, Source, Stage, as_bytes, fingerprint_of};
+use super::identity;
+use super::{Labelled, Scratch, Source, Stage, fingerprint_of};
 use crate::Result;
 use crate::photos::Photos;
 use crate::regular::read_image;
 use paceline_image::Fit;
+use sha2::{Digest, Sha256};
 use std::borrow::Cow;
 use std::sync::OnceLock;
 use std::time::Instant;
@@ -17,7 +19,13 @@ const FIRST: usize = 8;
 pub struct FileImages {
     photos: Photos,
     canvas: Canvas,
-    fingerprint: OnceLock<String>,
+    identity: OnceLock<Identity>,
+}
+
+/// What stands for the files.
+struct Identity {
+    fingerprint: String,
+    key: String,
 }
 
 impl FileImages {
@@ -34,13 +42,39 @@ impl FileImages {
             first.push((path.display().to_string(), Cow::Owned(bytes)));
         }
         let canvas = Canvas::for_images(size, fit, first.into_iter())?;
-        Ok(Self { photos, canvas, fingerprint: OnceLock::new() })
+        Ok(Self { photos, canvas, identity: OnceLock::new() })
+    }
+
+    /// Of name, class, length and some blocks of every file: reading all of them would take as long as an epoch. The key
+    /// also holds when each was written and its inode, which a change between the blocks shows in.
+    fn identity(&self) -> &Identity {
+        self.identity.get_or_init(|| {
+            let seen = identity::look(self.len(), |index| self.photos.path(index));
+            let (mut content, mut places) = (Sha256::new(), Sha256::new());
+            for (index, seen) in seen.iter().enumerate() {
+                let name = self.photos.name(index);
+                let name = name.as_os_str().as_encoded_bytes();
+                content.update((name.len() as u64).to_le_bytes());
+                content.update(name);
+                content.update((self.photos.class(index) as u64).to_le_bytes());
+                content.update([u8::from(seen.is_some())]);
+                if let Some(seen) = seen {
+                    content.update(seen.length.to_le_bytes());
+                    content.update(seen.digest);
+                    places.update(seen.stamp.bytes());
+                }
+            }
+            let words = self.canvas.words();
+            let fingerprint = fingerprint_of([b"photos 2" as &[u8], words.as_bytes(), &content.finalize()]);
+            let key = fingerprint_of([b"places" as &[u8], fingerprint.as_bytes(), &places.finalize()]);
+            Identity { fingerprint, key }
+        })
     }
 
     /// Photos for samples of a shape that is known (height, width, channels): another part of a set. Where `fit` is none,
     /// all must have that size.
     pub fn shaped(photos: Photos, shape: [usize; 3], fit: Option<Fit>) -> Self {
-        Self { photos, canvas: Canvas { shape, fit }, fingerprint: OnceLock::new() }
+        Self { photos, canvas: Canvas { shape, fit }, identity: OnceLock::new() }
     }
 }
 
@@ -61,19 +95,8 @@ impl Labelled for FileImages {
         self.photos.class(index) as u32
     }
 
-    /// Of names, lengths and classes: reading all files would take as long as an epoch.
     fn fingerprint(&self) -> String {
-        let take = || {
-            let (mut names, mut marks) = (Vec::new(), Vec::with_capacity(2 * self.len()));
-            for index in 0..self.len() {
-                let length = std::fs::metadata(self.photos.path(index)).map_or(0, |meta| meta.len());
-                names.extend_from_slice(self.photos.name(index).as_os_str().as_encoded_bytes());
-                names.push(0);
-                marks.extend([length as usize, self.photos.class(index)]);
-            }
-            fingerprint_of([b"photos 1" as &[u8], self.canvas.words().as_bytes(), &names, &as_bytes(&marks)])
-        };
-        self.fingerprint.get_or_init(take).clone()
+        self.identity().fingerprint.clone()
     }
 }
 
@@ -95,5 +118,9 @@ impl Source for FileImages {
         let result = self.canvas.decode(&|| path.display().to_string(), &bytes, scratch, out);
         scratch.bytes = bytes;
         result
+    }
+
+    fn cache_key(&self) -> String {
+        self.identity().key.clone()
     }
 }

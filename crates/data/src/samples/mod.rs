@@ -7,6 +7,7 @@
 mod canvas;
 mod fake;
 mod files;
+mod identity;
 mod image_set;
 mod part;
 mod records;
@@ -18,6 +19,8 @@ mod table;
 
 pub use fake::{Fake, FakeSpec};
 pub use files::FileImages;
+pub(crate) use identity::Stamp;
+pub use identity::fingerprint_version;
 pub use image_set::ImageSet;
 pub use part::Part;
 pub use records::RecordImages;
@@ -101,7 +104,8 @@ pub trait Labelled: Send + Sync {
     /// The class of a sample.
     fn label(&self, index: usize) -> u32;
 
-    /// Sixteen hexadecimal digits of a SHA-256 that stand for the content, so that a resume can refuse other data.
+    /// Stands for the content, wherever it lies: the version of the rule and 128 bits of a SHA-256, as `2-<32 digits>`. A
+    /// resume and processes that train together refuse other data by it.
     fn fingerprint(&self) -> String;
 }
 
@@ -118,7 +122,7 @@ pub fn fingerprint_of<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part);
     }
-    hex(&hash.finalize()[..8])
+    format!("{}-{}", identity::VERSION, hex(&hash.finalize()[..16]))
 }
 
 /// Bytes as hexadecimal digits.

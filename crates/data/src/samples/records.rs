@@ -1,10 +1,12 @@
 //! Images in record shards as samples.
 
 use super::canvas::Canvas;
-use super::{Labelled, Scratch, Source, Stage, as_bytes, fingerprint_of};
+use super::identity::pieces;
+use super::{Labelled, Scratch, Source, Stage, fingerprint_of};
 use crate::Result;
 use crate::shards::{Encoding, Records};
 use paceline_image::Fit;
+use sha2::{Digest, Sha256};
 use std::borrow::Cow;
 use std::sync::OnceLock;
 use std::time::Instant;
@@ -13,8 +15,6 @@ use std::time::Instant;
 const FIRST: usize = 64;
 /// A page of memory: a mapped file is read by touching each.
 const PAGE: usize = 4096;
-/// Bytes at both ends of an image that its fingerprint covers; together with its length they tell images apart.
-const ENDS: usize = 32;
 
 /// The images of record shards, decoded one by one.
 pub struct RecordImages {
@@ -81,17 +81,21 @@ impl Labelled for RecordImages {
         self.records.label(index)
     }
 
-    /// Of lengths, labels and the ends of every image: reading all of a large set would take minutes.
+    /// Of every record its length, its checksum as the file has it, its label and pieces of its image, and the digests of
+    /// the index if there is one. The digests alone would not do: an index may lie beside shards that were replaced.
     fn fingerprint(&self) -> String {
         let take = || {
-            let mut marks = Vec::with_capacity(self.len() * 4);
+            let mut hash = Sha256::new();
             for index in 0..self.len() {
-                let image = self.records.image(index);
-                let ends = ENDS.min(image.len());
-                let sum = crc32c::crc32c_append(crc32c::crc32c(&image[..ends]), &image[image.len() - ends..]);
-                marks.extend([image.len(), self.records.label(index) as usize, sum as usize]);
+                let (image, (length, checksum)) = (self.records.image(index), self.records.frame(index));
+                hash.update(length.to_le_bytes());
+                hash.update(checksum.to_le_bytes());
+                hash.update(self.records.label(index).to_le_bytes());
+                hash.update((image.len() as u64).to_le_bytes());
+                pieces(image).iter().for_each(|piece| hash.update(piece));
             }
-            fingerprint_of([b"records 1" as &[u8], self.canvas.words().as_bytes(), &as_bytes(&marks)])
+            let (words, digests) = (self.canvas.words(), self.records.digests().join(" "));
+            fingerprint_of([b"records 2" as &[u8], words.as_bytes(), digests.as_bytes(), &hash.finalize()])
         };
         self.fingerprint.get_or_init(take).clone()
     }
@@ -117,5 +121,16 @@ impl Source for RecordImages {
         std::hint::black_box(image.iter().step_by(PAGE).fold(0, |all, &byte| all ^ byte));
         scratch.effort.add(Stage::Read, begin);
         self.canvas.decode(&place, image, scratch, out)
+    }
+
+    /// Checksums that nobody compared with the data say little: then also when the shards were written, and which they are.
+    fn cache_key(&self) -> String {
+        let fingerprint = self.fingerprint();
+        if self.records.is_verified() {
+            return fingerprint;
+        }
+        let stamps: Vec<u8> =
+            (0..self.records.shards()).flat_map(|shard| self.records.shard(shard).0.stamp()).collect();
+        fingerprint_of([b"unverified" as &[u8], fingerprint.as_bytes(), &stamps])
     }
 }

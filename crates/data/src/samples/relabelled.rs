@@ -57,6 +57,11 @@ impl Labelled for Relabelled {
 }
 
 impl Source for Relabelled {
+    /// Of the samples alone: what is kept of them does not depend on their classes.
+    fn cache_key(&self) -> String {
+        self.of.cache_key()
+    }
+
     fn place(&self, index: usize) -> String {
         self.of.place(index)
     }

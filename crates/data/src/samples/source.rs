@@ -81,6 +81,12 @@ pub trait Source: Labelled {
     /// # Errors
     /// If it cannot be read or decoded; names the place.
     fn fetch(&self, index: usize, scratch: &mut Scratch, out: &mut [u8]) -> Result<()>;
+
+    /// What decoded samples are kept under on this machine. It differs wherever the fingerprint does; where that does not
+    /// look at every byte, it also holds when the files were written and which they are.
+    fn cache_key(&self) -> String {
+        self.fingerprint()
+    }
 }
 
 /// Images in memory as a source, so that they can be augmented like those that are decoded.

@@ -65,6 +65,12 @@ impl<S: Labelled + ?Sized> Subset<S> {
             Chosen::List(list) => list[index],
         }
     }
+
+    /// What stands for the choice, where `whole` stands for the set behind it.
+    fn chosen_of(&self, whole: &str) -> String {
+        let indices: Vec<usize> = (0..self.len()).map(|i| self.origin(i)).collect();
+        fingerprint_of([b"subset" as &[u8], whole.as_bytes(), &as_bytes(&indices)])
+    }
 }
 
 impl<S: Labelled + ?Sized> Labelled for Subset<S> {
@@ -90,8 +96,7 @@ impl<S: Labelled + ?Sized> Labelled for Subset<S> {
 
     /// Of the set behind it and the choice; a range and the list of the same indices agree.
     fn fingerprint(&self) -> String {
-        let indices: Vec<usize> = (0..self.len()).map(|i| self.origin(i)).collect();
-        fingerprint_of([b"subset" as &[u8], self.of.fingerprint().as_bytes(), &as_bytes(&indices)])
+        self.chosen_of(&self.of.fingerprint())
     }
 }
 
@@ -113,5 +118,9 @@ impl<S: Source + ?Sized> Source for Subset<S> {
 
     fn fetch(&self, index: usize, scratch: &mut Scratch, out: &mut [u8]) -> Result<()> {
         self.of.fetch(self.origin(index), scratch, out)
+    }
+
+    fn cache_key(&self) -> String {
+        self.chosen_of(&self.of.cache_key())
     }
 }

@@ -104,7 +104,13 @@ impl Open {
         if first == 0 {
             return Err(ShardError::Empty { path: path.display().to_string(), files: files.len() }.into());
         }
-        Ok(Records { index, layout, files, classes, skipped })
+        let digests = index.iter().flat_map(|index| &index.shards).filter(|shard| self.wants(&shard.part));
+        let digests = digests.map(|shard| shard.sha256.clone()).collect();
+        Ok(Records { digests, index, layout, files, classes, skipped, verified: self.verify })
+    }
+
+    fn wants(&self, part: &str) -> bool {
+        self.part.as_deref().is_none_or(|wanted| wanted == part)
     }
 
     /// The files, with the number of records that the index promises.
@@ -132,9 +138,8 @@ impl Open {
                 _ => Ok(files),
             };
         };
-        let wanted = |part: &str| self.part.as_deref().is_none_or(|wanted| wanted == part);
         let mut files = Vec::new();
-        for shard in index.shards.iter().filter(|shard| wanted(&shard.part)) {
+        for shard in index.shards.iter().filter(|shard| self.wants(&shard.part)) {
             let file = path.join(&shard.file);
             let found = std::fs::metadata(&file).map_err(DataError::io("read", &file))?.len();
             if found != shard.bytes {

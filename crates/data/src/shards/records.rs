@@ -14,6 +14,9 @@ pub struct Records {
     pub(super) files: Vec<Shelf>,
     pub(super) classes: Vec<String>,
     pub(super) skipped: Skipped,
+    pub(super) verified: bool,
+    /// SHA-256 that the index states of each file, in their order; empty without an index.
+    pub(super) digests: Vec<String>,
 }
 
 /// A file and what is known of its records.
@@ -73,6 +76,23 @@ impl Records {
         let (start, length) = shelf.images[local];
         // A mapped file that somebody writes to gives an empty image here, rather than a panic.
         shelf.file.get(local).get(start as usize..start as usize + length as usize).unwrap_or_default()
+    }
+
+    /// The length of a record and the checksum that its file has of it; see [`Records::is_verified`].
+    pub fn frame(&self, index: usize) -> (u64, u32) {
+        let (shelf, local) = self.find(index);
+        shelf.file.frame(local)
+    }
+
+    /// Whether the checksums of all records were compared with their data.
+    pub fn is_verified(&self) -> bool {
+        self.verified
+    }
+
+    /// The digests that the index states of the files, in their order; empty without an index. They are not compared with
+    /// the files here (see [`Open::digests`]).
+    pub fn digests(&self) -> &[String] {
+        &self.digests
     }
 
     /// The class of a record.

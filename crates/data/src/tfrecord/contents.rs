@@ -3,6 +3,7 @@
 use super::frame::{self, Found, HEAD};
 use super::reader::Unpacked;
 use super::{Limits, Memory, Packing};
+use crate::samples::Stamp;
 use crate::{DataError, RecordError, Result};
 use memmap2::Mmap;
 use std::io::Read;
@@ -17,6 +18,7 @@ pub struct Contents {
     name: String,
     packing: Packing,
     size: u64,
+    stamp: Option<Stamp>,
 }
 
 enum Bytes {
@@ -41,7 +43,7 @@ impl Contents {
     pub fn open_within(path: &Path, limits: &Limits, to_the_end: bool, memory: &Memory) -> Result<Self> {
         let mut file = crate::open_regular(path).map_err(DataError::io("read", path))?;
         let meta = file.metadata().map_err(DataError::io("read", path))?;
-        let (name, size) = (path.display().to_string(), meta.len());
+        let (name, size, stamp) = (path.display().to_string(), meta.len(), Some(Stamp::of(&meta)));
         let mut first = Vec::with_capacity(Packing::LOOK);
         (&mut file).take(Packing::LOOK as u64).read_to_end(&mut first).map_err(DataError::io("read", path))?;
         let packing = Packing::of(&first);
@@ -49,13 +51,13 @@ impl Contents {
         if packing != Packing::Plain || size == 0 {
             let input = std::io::Cursor::new(first).chain(file);
             let bytes = unpack(input, &name, limits, to_the_end, memory)?;
-            return Ok(Self { bytes: Bytes::Unpacked(bytes), name, packing, size });
+            return Ok(Self { bytes: Bytes::Unpacked(bytes), name, packing, size, stamp });
         }
         // SAFETY: the map is only read, as bytes, for which every value is valid. Another program that writes to the file
         // meanwhile changes what is read, and one that truncates it ends this process by SIGBUS, as it does with every
         // mapped file; shards are therefore renamed into place when complete and never written to again.
         let map = unsafe { Mmap::map(&file) }.map_err(DataError::io("map", path))?;
-        Ok(Self { bytes: Bytes::Mapped(map), name, packing, size })
+        Ok(Self { bytes: Bytes::Mapped(map), name, packing, size, stamp })
     }
 
     /// The contents of a file that is already in memory; `name` stands for it in errors.
@@ -68,7 +70,7 @@ impl Contents {
             Packing::Plain => bytes.to_vec(),
             _ => unpack(bytes, name, limits, to_the_end, &Memory::up_to(u64::MAX))?,
         };
-        Ok(Self { bytes: Bytes::Unpacked(unpacked), name: name.into(), packing, size: bytes.len() as u64 })
+        Ok(Self { bytes: Bytes::Unpacked(unpacked), name: name.into(), packing, size: bytes.len() as u64, stamp: None })
     }
 
     /// All bytes, frames included.
@@ -88,6 +90,11 @@ impl Contents {
     /// Bytes of the file, packed as it is.
     pub fn size(&self) -> u64 {
         self.size
+    }
+
+    /// When the file was written, and which one it is; none for what came from memory.
+    pub(super) fn stamp(&self) -> Option<Stamp> {
+        self.stamp
     }
 
     /// The name that stands for it in errors.

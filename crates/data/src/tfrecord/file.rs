@@ -1,6 +1,6 @@
 //! A file of records with the place of every record: 8 bytes for each.
 
-use super::frame::{HEAD, u64_at};
+use super::frame::{HEAD, u32_at, u64_at};
 use super::{Contents, Limits, Memory};
 use crate::{DataError, Result};
 use std::path::Path;
@@ -105,6 +105,19 @@ impl File {
         // A mapped file that somebody writes to gives an empty record here, rather than a panic.
         let length = u64_at(bytes, start).filter(|&n| n <= (bytes.len() - start) as u64).unwrap_or(0) as usize;
         bytes.get(start + HEAD..start + HEAD + length).unwrap_or_default()
+    }
+
+    /// The length of a record and the checksum that the file has of its data, which was compared with the data if `open`
+    /// was to verify.
+    pub fn frame(&self, index: usize) -> (u64, u32) {
+        let (bytes, length) = (self.contents.bytes(), self.get(index).len());
+        let checksum = u32_at(bytes, self.starts[index] as usize + HEAD + length).unwrap_or_default();
+        (length as u64, checksum)
+    }
+
+    /// When the file was written and which one it is, as bytes; empty for contents that are no file.
+    pub(crate) fn stamp(&self) -> Vec<u8> {
+        self.contents.stamp().map_or_else(Vec::new, |stamp| stamp.bytes().to_vec())
     }
 
     /// Where a record begins, in unpacked bytes.

@@ -46,7 +46,7 @@ schema! {
         /// Batches that are made ready ahead; "auto" is two, and at least 64 samples.
         prefetch: Auto<usize> = Auto::Auto, Limit::AtLeast(1.0);
         /// Where decoded samples are kept after the first epoch, before augmentation: none, memory, or disk (in the
-        /// cache folder, for later runs too).
+        /// cache folder, for later runs too; `paceline data cache` shows and clears it).
         cache: CacheName = CacheName::None, Limit::None;
         /// Gigabytes that data.cache = "memory" may take; "auto" is 70 % of the memory that is free at the start.
         cache_limit: Auto<f64> = Auto::Auto, Limit::Above(0.0);

@@ -126,7 +126,14 @@ fn keep_decoded(
         Auto::Is(gigabytes) => (gigabytes * 1e9) as u64,
         Auto::Auto => (FREE_SHARE * paceline_record::machine::free_memory_bytes() as f64) as u64,
     };
-    for part in [Some(&mut set.train), set.validation.as_mut(), set.test.as_mut()].into_iter().flatten() {
+    // Where the data lies, whatever folder this process runs in.
+    let origin = match std::path::absolute(&set.origin) {
+        Ok(path) if path.exists() => path.display().to_string(),
+        _ => set.origin.clone(),
+    };
+    let parts =
+        [("training", Some(&mut set.train)), ("validation", set.validation.as_mut()), ("test", set.test.as_mut())];
+    for (name, part) in parts.into_iter().filter_map(|(name, part)| Some((name, part?))) {
         let Part::Stream(source) = part else { continue };
         let source = source.clone();
         *part = Part::Stream(match config.data.cache {
@@ -138,7 +145,7 @@ fn keep_decoded(
                 Arc::new(cache)
             }
             CacheName::Disk => {
-                let cache = Arc::new(DiskCache::new(source, &catalogue.decoded()?)?);
+                let cache = Arc::new(DiskCache::new(source, &catalogue.decoded()?, &format!("{origin} ({name})"))?);
                 notes.extend(cache.note().map(String::from));
                 caches.push(cache.clone());
                 cache

@@ -1,5 +1,6 @@
-//! `paceline data list | get | info`
+//! `paceline data list | get | info | cache`
 
+mod cache;
 mod words;
 
 use crate::flags::{Data, DataCommand};
@@ -21,6 +22,7 @@ pub fn run(flags: &Data) -> Result<()> {
             let look = Look { first: *first, verify: !no_verify, skip_bad: *skip_bad };
             info(&catalogue, what, &look, png.as_deref(), *json)
         }
+        DataCommand::Cache(flags) => cache::run(&catalogue, flags),
     }
 }
 

@@ -64,4 +64,8 @@ impl Source for MemoryCache {
         scratch.effort.add(Stage::Cache, begin);
         Ok(())
     }
+
+    fn cache_key(&self) -> String {
+        self.of.cache_key()
+    }
 }

@@ -5,10 +5,14 @@
 
 mod disk;
 mod file;
+mod folder;
 mod memory;
+mod owner;
 
 pub use disk::DiskCache;
+pub use folder::{CacheFile, Cleared, Selection, State, clear, list};
 pub use memory::MemoryCache;
+pub use owner::{ABANDONED, Owner};
 
 use paceline_data::Labelled;
 use std::sync::{Mutex, MutexGuard, PoisonError};
