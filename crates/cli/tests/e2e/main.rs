@@ -12,6 +12,7 @@ mod first_use;
 mod interrupted;
 mod launch;
 mod matmul;
+mod parts;
 mod prepare;
 mod processes;
 mod repeatable;
