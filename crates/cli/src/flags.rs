@@ -321,8 +321,8 @@ Examples:
   paceline prepare labels.csv shards/ --raw --skip-bad 10       path,label lines; decoded bytes instead of JPEG
   paceline prepare /share/photos /share/shards --engine spark --master spark://head:7077
 
-photos/ has a folder of images (JPEG, PNG) for each class. Interrupted or killed: run the same command again, and it
-continues. What comes out depends on the images, the settings and the seed alone.";
+photos/ has a folder of images (JPEG, PNG, WebP, BMP, GIF) for each class, or train, val and test folders of these, whose
+parts are then kept. Interrupted or killed: run the same command again, and it continues. What comes out depends on the images, the settings and the seed alone.";
 
 #[derive(Args)]
 #[command(after_help = PREPARE_EXAMPLES)]
@@ -352,10 +352,11 @@ pub struct Prepare {
     /// Decode every image at full scale before resizing (slower; by default a JPEG is decoded straight to a smaller one)
     #[arg(long)]
     pub full_decode: bool,
-    /// How many shards, both parts together
+    /// How many shards, all parts together
     #[arg(long, default_value_t = 16, value_name = "N")]
     pub shards: usize,
-    /// Share of every class that goes into validation shards
+    /// Share of every class that goes into validation shards; not for photos that have a validation part of their own (a val
+    /// folder, a csv with a split column), which then becomes these shards
     #[arg(long, default_value_t = 0.0, value_name = "FRACTION")]
     pub validation: f64,
     /// Decides the order of the records and the validation part

@@ -4,8 +4,8 @@ use crate::error::{ImageError, Result};
 use crate::exif;
 use crate::jpeg::planes::{Region, scaled};
 use crate::jpeg::{self, JpegDecoder, Plan};
-use crate::{others, png};
 use crate::{Colour, Fit, Header, Kind, Limits, Pixels, Target, Window};
+use crate::{others, png};
 
 /// What the bytes begin like.
 fn kind(bytes: &[u8]) -> Result<Kind> {

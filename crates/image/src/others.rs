@@ -8,8 +8,8 @@ use crate::error::{ImageError, Result};
 use crate::exif;
 use crate::png::reduce;
 use crate::{Colour, Header, Kind, Limits, Pixels, affordable};
-use image::codecs::{bmp::BmpDecoder, gif::GifDecoder, webp::WebPDecoder};
 use image::ImageDecoder;
+use image::codecs::{bmp::BmpDecoder, gif::GifDecoder, webp::WebPDecoder};
 use std::io::Cursor;
 
 /// The format, if the bytes begin like one of these.
@@ -116,7 +116,9 @@ fn wrong(kind: Kind, error: &image::ImageError, bytes: &[u8]) -> ImageError {
         image::ImageError::Limits(_) => {
             ImageError::unsupported(format!("a {} that needs more memory than its size", kind.name()), offset)
         }
-        image::ImageError::Unsupported(what) => ImageError::unsupported(format!("{}: {what}, before or", kind.name()), offset),
+        image::ImageError::Unsupported(what) => {
+            ImageError::unsupported(format!("{}: {what}, before or", kind.name()), offset)
+        }
         image::ImageError::IoError(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => {
             ImageError::Truncated { what: "the picture", offset }
         }

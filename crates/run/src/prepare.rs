@@ -140,6 +140,7 @@ pub fn prepare(options: &PrepareOptions, watcher: &dyn PrepareWatcher, stop: &At
     };
     dir.write_summary(&summary)?;
     announce(&job, options, watcher);
+    let about_images = job.sheet().notes.clone();
     let cores = CpuWatch::start();
     let result = work(job, options, threads, &dir, watcher, stop);
     if options.engine == DataEngine::Local {
@@ -163,7 +164,7 @@ pub fn prepare(options: &PrepareOptions, watcher: &dyn PrepareWatcher, stop: &At
     summary.seconds_train = live.seconds;
     summary.examples_per_s = handled as f64 / live.seconds;
     summary.stages = live.stages.clone();
-    summary.reasons = notes;
+    summary.reasons = about_images.into_iter().chain(notes).collect();
     summary.warnings = prepared.index.skipped.iter().map(|s| format!("left out: {s}")).collect();
     for (class, name) in prepared.index.classes.iter().enumerate() {
         if prepared.index.shards.iter().all(|shard| shard.per_class.get(class).is_none_or(|&n| n == 0)) {
@@ -199,7 +200,7 @@ fn announce(job: &Job, options: &PrepareOptions, watcher: &dyn PrepareWatcher) {
         if s.encoding == job::Encoding::Raw { "raw".into() } else { format!("JPEG (quality {})", s.quality) },
         options.order.destination.display()
     );
-    let mut notes = Vec::new();
+    let mut notes = sheet.notes.clone();
     if job.kept() > 0 {
         notes.push(format!(
             "{} of {} shards were finished before, are whole and are kept",

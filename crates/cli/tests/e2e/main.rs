@@ -17,6 +17,7 @@ mod lock;
 mod matmul;
 mod monitor;
 mod names;
+mod parts;
 mod prepare;
 mod processes;
 mod records;

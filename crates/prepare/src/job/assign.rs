@@ -3,27 +3,30 @@
 use super::Settings;
 use paceline_base::region::split_range;
 use paceline_base::{Error, Result};
-use paceline_data::Order;
 use paceline_data::split::stratified_by;
+use paceline_data::{Order, Role};
 
 /// One shard to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// Its file name.
     pub file: String,
-    /// `train` or `validation`.
+    /// `train`, `validation` or `test`.
     pub part: &'static str,
     /// The images, by their place in the list, in the order of the records.
     pub images: Vec<u32>,
 }
 
-/// Spreads images over shards: the validation part is taken class by class, then each part is shuffled and cut.
+/// Spreads images over shards. `given` has the parts that they come in, one after another, with the number of images of
+/// each; where none is for validation, that part is taken class by class from the training part if the settings ask for
+/// it. Then each part is shuffled and cut.
 pub fn assign(
-    count: usize,
+    given: &[(Role, usize)],
     classes: usize,
     class: &dyn Fn(usize) -> usize,
     settings: &Settings,
 ) -> Result<Vec<Wanted>> {
+    let count: usize = given.iter().map(|(_, images)| images).sum();
     if u32::try_from(count).is_err() {
         return Err(Error::user(format!("{count} images are more than one run can take (4 G); give fewer")));
     }
@@ -33,24 +36,30 @@ pub fn assign(
             settings.shards
         )));
     }
-    let parts: Vec<(&'static str, Vec<u32>, usize)> = if settings.validation > 0.0 {
-        if settings.shards < 2 {
-            return Err(Error::user("--validation needs --shards of at least 2: one for each part"));
+    let mut parts: Vec<(Role, Vec<u32>)> = Vec::new();
+    let mut from = 0;
+    for &(role, images) in given {
+        let all = (from..from + images).map(|i| i as u32).collect();
+        from += images;
+        if role != Role::Train || settings.validation == 0.0 {
+            parts.push((role, all));
+            continue;
         }
-        let split = stratified_by(count, classes, class, settings.validation, settings.seed)?;
-        let share = (settings.validation * settings.shards as f64).round() as usize;
+        if given.iter().any(|(role, _)| *role == Role::Validation) {
+            return Err(Error::user(format!(
+                "--validation {}: the images have a validation part of their own; leave --validation out to use it, or merge that part with the training part",
+                settings.validation
+            )));
+        }
+        // The training part comes first: its images are numbered from 0.
+        let split = stratified_by(images, classes, class, settings.validation, settings.seed)?;
         let small = |v: Vec<usize>| v.into_iter().map(|i| i as u32).collect::<Vec<u32>>();
-        let (train, validation) = (small(split.train), small(split.validation));
-        // Each part has at least one shard, and no shard is empty.
-        let most = validation.len().min(settings.shards - 1);
-        let least = settings.shards.saturating_sub(train.len()).max(1);
-        let share = share.clamp(least, most.max(least));
-        vec![("train", train, settings.shards - share), ("validation", validation, share)]
-    } else {
-        vec![("train", (0..count as u32).collect(), settings.shards)]
-    };
+        parts.extend([(Role::Train, small(split.train)), (Role::Validation, small(split.validation))]);
+    }
+    let numbers = numbers(&parts, settings)?;
     let mut shards = Vec::with_capacity(settings.shards);
-    for (part, images, number) in parts {
+    for ((role, images), number) in parts.into_iter().zip(numbers) {
+        let part = role.name();
         let order = Order::new(images.len(), settings.seed);
         for shard in 0..number {
             let range = split_range(images.len(), number, shard);
@@ -64,6 +73,40 @@ pub fn assign(
     Ok(shards)
 }
 
+/// How many shards each part has: at least one, and no shard is empty.
+fn numbers(parts: &[(Role, Vec<u32>)], settings: &Settings) -> Result<Vec<usize>> {
+    let shards = settings.shards;
+    if shards < parts.len() {
+        let names: Vec<&str> = parts.iter().map(|(role, _)| role.name()).collect();
+        return Err(Error::user(format!(
+            "--shards {shards}: the parts {} need --shards of at least {}, one for each",
+            names.join(", "),
+            parts.len()
+        )));
+    }
+    // A fraction of the images is the same fraction of the shards.
+    if let ([(_, train), (_, validation)], true) = (parts, settings.validation > 0.0) {
+        let share = (settings.validation * shards as f64).round() as usize;
+        let most = validation.len().min(shards - 1);
+        let least = shards.saturating_sub(train.len()).max(1);
+        let share = share.clamp(least, most.max(least));
+        return Ok(vec![shards - share, share]);
+    }
+    // Else one after another goes where shards would be largest.
+    let mut numbers = vec![1; parts.len()];
+    for _ in parts.len()..shards {
+        let larger = |&a: &usize, &b: &usize| {
+            let [x, y] = [(a, b), (b, a)].map(|(i, j)| parts[i].1.len() as u128 * numbers[j] as u128);
+            x.cmp(&y).then(b.cmp(&a))
+        };
+        let open = (0..parts.len()).filter(|&part| numbers[part] < parts[part].1.len());
+        if let Some(part) = open.max_by(larger) {
+            numbers[part] += 1;
+        }
+    }
+    Ok(numbers)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,7 +118,7 @@ mod tests {
             let classes = 3.min(count);
             let settings = Settings { shards, seed, validation: validation as f64 / 10.0, ..Settings::default() };
             let class = |i: usize| i * classes / count;
-            let Ok(made) = assign(count, classes, &class, &settings) else {
+            let Ok(made) = assign(&[(Role::Train, count)], classes, &class, &settings) else {
                 // Refused only for a reason that a person understands.
                 let wanted = (settings.validation * count as f64).round() as usize;
                 prop_assert!(shards > count || (validation > 0 && (shards < 2 || wanted == 0 || wanted >= count)));
@@ -95,7 +138,7 @@ mod tests {
     fn the_validation_part_has_the_mixture_of_the_whole() {
         let class = |i: usize| if i < 800 { 0 } else { 1 };
         let settings = Settings { shards: 10, validation: 0.2, ..Settings::default() };
-        let made = assign(1000, 2, &class, &settings).unwrap();
+        let made = assign(&[(Role::Train, 1000)], 2, &class, &settings).unwrap();
         let of = |part: &str, c: usize| {
             made.iter().filter(|s| s.part == part).flat_map(|s| &s.images).filter(|&&i| class(i as usize) == c).count()
         };
@@ -103,5 +146,30 @@ mod tests {
         assert_eq!(made.iter().filter(|s| s.part == "validation").count(), 2);
         // Shuffled: the classes are mixed within a shard.
         assert!(made[0].images.iter().any(|&i| i >= 800) && made[0].images.iter().any(|&i| i < 800));
+    }
+
+    #[test]
+    fn given_parts_are_kept() {
+        let given = [(Role::Train, 60), (Role::Validation, 30), (Role::Test, 10)];
+        let settings = Settings { shards: 10, ..Settings::default() };
+        let made = assign(&given, 2, &|i| i % 2, &settings).unwrap();
+        let of = |part: &str| {
+            let shards = made.iter().filter(|s| s.part == part);
+            let mut images: Vec<u32> = shards.clone().flat_map(|s| s.images.clone()).collect();
+            images.sort_unstable();
+            (shards.count(), images)
+        };
+        assert_eq!(of("train"), (6, (0..60).collect()));
+        assert_eq!(of("validation"), (3, (60..90).collect()));
+        assert_eq!(of("test"), (1, (90..100).collect()));
+        // A fraction goes with a part that has none of its own, and not with one that has.
+        let both = Settings { validation: 0.25, ..settings.clone() };
+        assert!(assign(&given, 2, &|i| i % 2, &both).unwrap_err().message().contains("validation part of their own"));
+        let made = assign(&[(Role::Train, 60), (Role::Test, 10)], 2, &|i| i % 2, &both).unwrap();
+        let images = |part: &str| made.iter().filter(|s| s.part == part).map(|s| s.images.len()).sum::<usize>();
+        assert_eq!((images("train"), images("validation"), images("test")), (45, 15, 10));
+        assert_eq!(made.len(), 10);
+        let few = Settings { shards: 2, ..settings };
+        assert!(assign(&given, 2, &|i| i % 2, &few).unwrap_err().message().contains("at least 3"));
     }
 }

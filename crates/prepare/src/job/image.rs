@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// The stages that a worker goes through with every image.
 #[derive(Debug, Default)]
 pub struct Clocks {
-    /// JPEG or PNG to pixels.
+    /// An image file to pixels.
     pub decode: Clock,
     /// To the wanted size.
     pub resize: Clock,

@@ -18,17 +18,15 @@ use crate::panic::{self, caught, point};
 use crate::queue::Queue;
 use crate::stage::{Clock, Stage};
 use paceline_base::{Error, Result};
+use paceline_data::LARGEST_IMAGE;
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
-/// An image file larger than this is refused: no photo is.
-const LARGEST_FILE: u64 = 512 << 20;
 /// Bytes of image files that may be under way at once (one file may always be).
 const BYTES_UNDER_WAY: u64 = 64 << 20;
 /// Images under way for each worker: enough to ride over a slow write, few enough to stay small.
@@ -280,7 +278,7 @@ impl Shared<'_> {
         let raw = match item {
             Ok(item) => {
                 // The true size is found out when it is read; this bounds what is under way.
-                let size = std::fs::metadata(&item.path).map_or(0, |m| m.len()).min(LARGEST_FILE);
+                let size = std::fs::metadata(&item.path).map_or(0, |m| m.len()).min(LARGEST_IMAGE);
                 Raw { number, path: item.path, class: item.class as usize, permit: size, bytes: Ok(Vec::new()) }
             }
             Err(e) => Raw { number, path: PathBuf::new(), class: 0, permit: 0, bytes: Err(e.message().to_string()) },
@@ -422,10 +420,10 @@ pub fn is_about(said: &str, path: &Path) -> bool {
 fn read_file(path: &Path, size: u64) -> std::result::Result<Vec<u8>, String> {
     let failed = |e: std::io::Error| format!("{UNREADABLE}{}: {e}", path.display());
     let mut bytes = Vec::with_capacity(size as usize + 1);
-    let file = File::open(path).map_err(failed)?;
-    file.take(LARGEST_FILE + 1).read_to_end(&mut bytes).map_err(failed)?;
-    if bytes.len() as u64 > LARGEST_FILE {
-        return Err(format!("{}: larger than {} bytes, which no photo is", path.display(), LARGEST_FILE));
+    let file = paceline_data::open_regular(path).map_err(failed)?;
+    file.take(LARGEST_IMAGE + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > LARGEST_IMAGE {
+        return Err(format!("{}: larger than {} bytes, which no photo is", path.display(), LARGEST_IMAGE));
     }
     if bytes.is_empty() {
         return Err(format!("{}: an empty file", path.display()));

@@ -39,7 +39,8 @@ pub struct Settings {
     pub full_decode: bool,
     /// Shards in all.
     pub shards: usize,
-    /// Share of every class that goes into validation shards; 0 for none.
+    /// Share of every class of the training images that goes into validation shards; 0 for none, or for the validation
+    /// part that the images have.
     pub validation: f64,
     /// Decides the order of the records and the validation part.
     pub seed: u64,

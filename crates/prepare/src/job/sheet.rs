@@ -5,7 +5,8 @@
 
 use super::{Settings, assign};
 use paceline_base::{Error, Result};
-use paceline_data::photos::Photos;
+use paceline_data::Role;
+use paceline_data::photos::{Listing, Photos};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::ffi::OsString;
@@ -35,6 +36,9 @@ pub struct Sheet {
     pub classes: Vec<String>,
     /// The shards.
     pub shards: Vec<Planned>,
+    /// What a person should know of the images: their parts, files that were passed over.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// A shard to be made.
@@ -42,7 +46,7 @@ pub struct Sheet {
 pub struct Planned {
     /// Its file name.
     pub file: String,
-    /// `train` or `validation`.
+    /// `train`, `validation` or `test`.
     pub part: String,
     /// Images.
     pub images: usize,
@@ -65,15 +69,28 @@ impl Sheet {
         settings.check()?;
         // `photos`, `photos/` and a link to it are one source.
         let source = &std::fs::canonicalize(source).map_err(|e| Error::io("read", source, &e))?;
-        let photos = Photos::list(source)?;
-        if photos.classes().len() < 2 && !one_class {
+        let listing = Listing::of(source)?;
+        let classes = listing.train.classes();
+        if classes.len() < 2 && !one_class {
             return Err(Error::user(format!(
                 "{}: all images are of one class ({}); give a folder with a folder for each class, or say --one-class if that is meant",
                 source.display(),
-                photos.classes().first().map_or("none", String::as_str)
+                classes.first().map_or("none", String::as_str)
             )));
         }
-        let wanted = assign(photos.len(), photos.classes().len(), &|i| photos.class(i), settings)?;
+        let parts: Vec<(Role, &Photos)> = listing.parts().collect();
+        // The parts one after another.
+        let find = |mut index: usize| {
+            let mut at = 0;
+            while index >= parts[at].1.len() {
+                index -= parts[at].1.len();
+                at += 1;
+            }
+            (parts[at].1, index)
+        };
+        let given: Vec<(Role, usize)> = parts.iter().map(|(role, photos)| (*role, photos.len())).collect();
+        let class_of = |index: usize| find(index).0.class(find(index).1);
+        let wanted = assign(&given, classes.len(), &class_of, settings)?;
         let path = folder.join(FILES);
         let failed = |e: std::io::Error| Error::io("write", &path, &e);
         let mut out = BufWriter::new(File::create(&path).map_err(failed)?);
@@ -86,11 +103,15 @@ impl Sheet {
                 images: shard.images.len(),
                 offset,
             });
+            if listing.is_split() {
+                digest.update(shard.part);
+            }
             for &index in &shard.images {
-                let image = photos.path(index as usize);
+                let (photos, index) = find(index as usize);
+                let image = photos.path(index);
                 let image = std::path::absolute(&image).unwrap_or(image);
                 let name = image.as_os_str().as_bytes();
-                let class = photos.class(index as usize) as u32;
+                let class = photos.class(index) as u32;
                 out.write_all(&class.to_le_bytes())
                     .and_then(|()| out.write_all(&(name.len() as u32).to_le_bytes()))
                     .and_then(|()| out.write_all(name))
@@ -112,8 +133,9 @@ impl Sheet {
             settings: settings.clone(),
             source: source.clone(),
             digest: super::site::hex(&digest.finalize()),
-            classes: photos.classes().to_vec(),
+            classes: classes.to_vec(),
             shards,
+            notes: listing.notes(),
         };
         let text = serde_json::to_vec_pretty(&sheet).map_err(|e| Error::internal(e.to_string()))?;
         paceline_record::atomic::write(&folder.join(SHEET), &text)?;

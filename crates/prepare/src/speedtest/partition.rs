@@ -1,7 +1,6 @@
 //! One partition of a cell: its share of the batches, read, decoded and put together one after another.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::io::Read;
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -179,7 +178,7 @@ impl<'a> Worker<'a> {
                 let path = &self.source.files()[sample.file as usize];
                 let mut bytes = std::mem::take(&mut self.bytes);
                 bytes.clear();
-                let read = File::open(path).and_then(|mut file| file.read_to_end(&mut bytes));
+                let read = paceline_data::open_regular(path).and_then(|mut file| file.read_to_end(&mut bytes));
                 let bad = |why: String| {
                     let why = format!("{}: {why}", path.display());
                     Stopped::Bad { sample, why, ends: false }
@@ -215,7 +214,7 @@ impl<'a> Worker<'a> {
     fn shard(&mut self, file: u32, wanted: u64) -> Result<(), Stopped> {
         let path = &self.source.files()[file as usize];
         let name = path.display().to_string();
-        let mut reader: Option<Reader<File>> = None;
+        let mut reader: Option<Reader<std::fs::File>> = None;
         let mut next = 0; // the record that the reader comes to
         let mut layout: Option<Layout> = None;
         let mut record = 0;
@@ -231,7 +230,7 @@ impl<'a> Worker<'a> {
             }
             let bad = |why: String, ends: bool| Stopped::Bad { sample, why, ends };
             if reader.is_none() {
-                let file = File::open(path).map_err(|e| bad(format!("{name}: {e}"), true))?;
+                let file = paceline_data::open_regular(path).map_err(|e| bad(format!("{name}: {e}"), true))?;
                 reader = Some(Reader::new(file, &name, self.cell.verify).map_err(|e| bad(e.to_string(), true))?);
             }
             let Some(open) = &mut reader else { return Err(Stopped::Empty) };

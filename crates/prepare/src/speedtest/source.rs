@@ -106,7 +106,7 @@ impl Source {
         let mut found = 0;
         let mut record = Vec::new();
         for path in &self.files {
-            let file = std::fs::File::open(path).map_err(|e| Error::io("read", path, &e))?;
+            let file = paceline_data::open_regular(path).map_err(|e| Error::io("read", path, &e))?;
             let mut reader = Reader::new(file, &path.display().to_string(), false)?;
             while found < most {
                 match reader.next(&mut record) {

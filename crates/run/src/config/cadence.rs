@@ -153,7 +153,7 @@ impl Setting for Size {
 
 impl Setting for Split {
     fn kind() -> String {
-        "\"auto\", \"own\", \"test\" or a fraction".into()
+        "\"auto\", \"own\", \"test\", a path such as \"./val\" or a fraction".into()
     }
     fn read(value: &Value) -> Result<Self, Wrong> {
         match value {
@@ -161,6 +161,8 @@ impl Setting for Split {
                 "test" => Ok(Split::Test),
                 "own" => Ok(Split::Own),
                 "auto" => Ok(Split::Auto),
+                // A word alone is rather a mistyped one than a folder.
+                path if path.contains(['/', '.']) && path.parse::<f64>().is_err() => Ok(Split::Path(path.into())),
                 _ => Err(Wrong::Because("is not understood".into())),
             },
             number => f64::read(number).map(Split::Fraction),

@@ -20,12 +20,13 @@ schema! {
     /// What to train on.
     [data] Data {
         /// The data set: fashion-sample (the embedded sample, needs no download), fashion-mnist, mnist, cifar10; a
-        /// folder of record shards (TFRecord), of class folders with images, of IDX files, or of CIFAR-10 batches; a file of records; a csv or tsv of
+        /// folder of record shards (TFRecord), of class folders with images (or of train, val and test folders with these), of IDX files, or of CIFAR-10 batches; a file of records; a csv or tsv of
         /// path and label; or made-up samples as fake:SHAPE:CLASSES:COUNT, such as fake:28x28:10:60000.
         name: String = "fashion-sample".into(), Limit::NotEmpty;
         /// Where validation samples come from: a fraction held out of the training part, with the same mixture of
-        /// classes, "own" for the set's own validation part, "test" for its test part. "auto" is own where there is
-        /// such a part, else 0.1.
+        /// classes, "own" for the set's own validation part (a val folder, shards named validation-…, lines of a csv
+        /// with that split), "test" for its test part, or a path with a / or a . in it: a folder of class folders, a csv or tsv, or
+        /// record shards, with classes of the training set. "auto" is own where there is such a part, else 0.1.
         validation: Split = Split::Auto, Limit::Between(0.0, 1.0);
         /// Which samples the processes of a job have: shared (all of them the same) or local (each opens data.name on its
         /// own host and trains on what is there, in proportion to how much that is). With local, results depend on how files

@@ -86,7 +86,10 @@ fn values_out_of_range_are_refused() {
     check_set("optimizer.momentum=-0.1", "is out of range");
     check_set("model.l2=-1", "give a number of at least 0");
     check_set("model.dropout=1.0", "is out of range");
-    check_set("data.validation=0", "give \"auto\", \"own\", \"test\" or a fraction above 0 and below 1");
+    check_set(
+        "data.validation=0",
+        "give \"auto\", \"own\", \"test\", a path such as \"./val\" or a fraction above 0 and below 1",
+    );
     check_set("data.validation=1.0", "is out of range");
     check_set("data.name=", "data.name = \"\" is out of range; give a string, not empty");
     check_set("schedule.gamma=1.5", "give \"auto\" or a number above 0, at most 1");
@@ -116,7 +119,7 @@ fn unknown_names_are_answered_with_the_nearest() {
     check_set("model.activation=gleu", "did you mean gelu?");
     check_set("strategy.update=shard", "did you mean sharded? give \"auto\" or one of replicated, sharded");
     check_set("strategy.device=gpu:0", "is not a device; give \"cpu:N\" with the number of a core");
-    check_set("data.validation=tset", "is not understood; give \"auto\", \"own\", \"test\" or a fraction");
+    check_set("data.validation=tset", "is not understood; give \"auto\", \"own\", \"test\", a path");
     check_set("checkpoint.every=5m", "is not understood; give \"epoch\", \"never\"");
     check_set("train.batch=32*worker", "uses \"worker\"; the only name it can use is workers; give a whole number");
     check_set("batch=32", "--set batch=32: there is no key batch; did you mean train.batch?");
@@ -146,6 +149,13 @@ fn flags_take_values_without_quotes() {
     assert_eq!(config.run.name.as_deref(), Some("2024-05-01"));
     assert_eq!(config.checkpoint.every, Cadence::Time(std::time::Duration::from_secs(30)));
     assert_eq!(config.data.validation, paceline_data::Split::Test);
+    for path in ["./val", "photos/val", "val.csv", "/data/val"] {
+        let mut config = Config::default();
+        config.set(&format!("data.validation={path}")).unwrap();
+        assert_eq!(config.data.validation, paceline_data::Split::Path(path.into()));
+        let again = Config::from_toml(&config.to_toml(), "again").unwrap();
+        assert_eq!(again.data.validation, config.data.validation);
+    }
     assert!(config.is_given("strategy.replicas") && !config.is_given("train.epochs"));
     let mut config = Config::default();
     let error = config.set_by("--strategy mirorred", "strategy.name", "mirorred").unwrap_err();

@@ -15,6 +15,8 @@ use paceline_prepare::feed::{Augment, DiskCache, MemoryCache, cache, check};
 use paceline_record::InputFacts;
 use std::sync::Arc;
 
+/// The share of free memory that unpacked records, and the places of all records, may take.
+const RECORDS_SHARE: f64 = 0.5;
 /// The share of free memory that a cache may take.
 const FREE_SHARE: f64 = 0.7;
 
@@ -50,12 +52,29 @@ pub fn open_data(config: &Config) -> Result<RunData> {
         },
         verify: data.verify,
         skip_bad: data.skip_bad,
+        memory: records_memory(),
     };
     let mut set = catalogue.open(&data.name, &options)?;
     tracing::info!("data: {}", set.origin);
+    let mut notes = std::mem::take(&mut set.notes);
+    if let Split::Path(path) = &data.validation {
+        let options = Options { skip_bad: data.skip_bad - set.skipped.len(), ..options };
+        let held = catalogue.open_validation(path, &options, &set)?;
+        if set.validation.replace(held.part).is_some() {
+            notes.push(format!("validated on {}; the set's own validation part is not used", path.display()));
+        }
+        notes.extend(held.notes);
+        set.skipped.extend(held.skipped);
+    }
+    if matches!(data.validation, Split::Fraction(_) | Split::Test) && set.validation.take().is_some() {
+        notes.push(format!(
+            "data.validation = {}: the set's own validation part is not used; \"own\" would use it",
+            data.validation
+        ));
+    }
     let augment = augment(config);
     refuse_idle_keys(config, &set, augment.is_nothing())?;
-    let mut notes: Vec<String> = set.skipped.iter().map(|bad| format!("left out: {bad}")).collect();
+    notes.extend(set.skipped.iter().map(|bad| format!("left out: {bad}")));
     let caches = keep_decoded(config, &catalogue, &mut set, &mut notes)?;
     if data.skip_bad > 0 {
         leave_out_bad(config, &mut set, &mut notes)?;
@@ -77,6 +96,14 @@ pub fn open_data(config: &Config) -> Result<RunData> {
         local: None,
         caches,
     })
+}
+
+/// What unpacked records may take; what the library allows where the free memory is not known.
+fn records_memory() -> u64 {
+    match paceline_record::machine::free_memory_bytes() {
+        0 => Options::default().memory,
+        free => (RECORDS_SHARE * free as f64) as u64,
+    }
 }
 
 /// Keys that say how to decode mean nothing for samples that are in memory.

@@ -101,6 +101,13 @@ fn records(out: &mut String, info: &RecordsInfo) -> std::fmt::Result {
     if info.records > 0 {
         writeln!(out, "records of {} bytes, {} in all", span(&info.data), bytes(info.data.sum))?;
     }
+    if !info.parts.is_empty() {
+        let parts: Vec<String> = info.parts.iter().map(|part| format!("{} {}", part.name, part.count)).collect();
+        writeln!(out, "parts, by the names of the files: {}", parts.join(", "))?;
+    }
+    if let Some(why) = &info.ambiguous {
+        writeln!(out, "not for training as it is: {why}")?;
+    }
     if let Some(index) = &info.index {
         let parts: Vec<String> = index.parts.iter().map(|part| format!("{} {}", part.name, part.count)).collect();
         writeln!(out, "index: {} images of shape {:?}, {}", index.encoding, index.shape, parts.join(", "))?;
@@ -182,10 +189,14 @@ fn photos(out: &mut String, info: &PhotosInfo) -> std::fmt::Result {
         info.classes.len(),
         bytes(info.bytes)
     )?;
-    classes(out, &info.classes)?;
-    if info.ignored > 0 {
-        writeln!(out, "{} other files are left out (hidden, or not jpg, jpeg, png)", info.ignored)?;
+    if info.parts.is_empty() {
+        classes(out, &info.classes)?;
     }
+    for part in &info.parts {
+        writeln!(out, "{}: {} images", part.role, part.images)?;
+        classes(out, &part.classes)?;
+    }
+    info.notes.iter().try_for_each(|note| writeln!(out, "{note}"))?;
     if info.unreadable > 0 {
         writeln!(out, "{} images cannot be read", info.unreadable)?;
     }
