@@ -36,7 +36,7 @@ fn wrong_input_is_said_before_anything_starts() {
             ("launch --np 1 --env =x -- train", &["--env =x"]),
             ("launch --np 2 -- matmul --n x", &["--n"]),
             ("launch --np 1 --interface eth0 -- train", &["--interface eth0", "10.0.0.0/24"]),
-            ("launch --np 1 --ports 42000-42003 -- train", &["4 ports", "may need 7"]),
+            ("launch --np 1 --ports 42000-42003 -- train", &["these are 4 ports", "may need 7"]),
             (
                 "launch --np 1 --address 203.0.113.9 -- train",
                 &["203.0.113.9 is not an address of this machine", "--listen"],

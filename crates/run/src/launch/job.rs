@@ -176,6 +176,7 @@ pub fn launch(
     };
     let place = Place { listen: job.listen.unwrap_or(address), address, ports };
     let control = Control::listen(&place, to_channel(sender.clone()))?;
+    let ports = job.ports.map(|ports| ports.behind(control.port(), &job.hosts)).transpose()?;
     // Meanwhile, since a host behind a firewall takes its time not to answer.
     let (hosts, agent, ours) = (job.hosts.clone(), job.agent.clone(), job.scheduler.is_none());
     let answering =
@@ -186,6 +187,7 @@ pub fn launch(
         program,
         interface_name,
         control,
+        ports,
         asked: answering,
         answering: None,
         sender,
@@ -202,6 +204,8 @@ struct Run<'a> {
     program: PathBuf,
     interface_name: Option<String>,
     control: Control,
+    /// Of the processes, and of what starts them.
+    ports: Option<Ports>,
     /// Which hosts answered when the job began, until it is known; then what it found.
     asked: Option<JoinHandle<Answering>>,
     answering: Option<Answering>,
@@ -298,7 +302,7 @@ impl Run<'_> {
             variables: &variables,
             more: &job.mpirun_arguments,
             root: nix::unistd::geteuid().is_root(),
-            ports: job.ports.map(|ports| ports.behind(self.control.port())),
+            ports: self.ports,
             set: &set,
         };
         let mut command = Command::new(self.starter.program(&start));
