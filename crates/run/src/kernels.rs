@@ -3,7 +3,7 @@
 //! Measured once for a shape, a kind of processor, an instruction set and a number of threads; kept in the cache folder for
 //! later runs, and saved with the run, so that a resume computes with the same kernels and gives the same bits.
 
-use crate::resolve::Layout;
+use crate::resolve::{Layout, unless_stopped};
 use paceline_base::Result;
 use paceline_data::Catalogue;
 use paceline_kernels::Tuning;
@@ -13,6 +13,7 @@ use paceline_plan::{PhaseKind, Schedule, TaskKind};
 use paceline_record::{atomic, machine};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 /// The cache's file in the cache folder.
@@ -46,7 +47,14 @@ struct Machine {
 }
 
 /// Chooses an algorithm for every convolution in the schedule: from the cache, or by measuring now.
-pub fn choose(schedule: &Schedule, layout: &Layout, mut tuning: Tuning, reasons: &mut Vec<String>) -> Result<Tuning> {
+/// Ends early when `stop` becomes true.
+pub fn choose(
+    schedule: &Schedule,
+    layout: &Layout,
+    mut tuning: Tuning,
+    reasons: &mut Vec<String>,
+    stop: &AtomicBool,
+) -> Result<Tuning> {
     let cases = cases(schedule);
     if cases.is_empty() {
         return Ok(tuning);
@@ -61,6 +69,7 @@ pub fn choose(schedule: &Schedule, layout: &Layout, mut tuning: Tuning, reasons:
         let choice = match entry.convs.iter().find(|c| c.case == shape) {
             Some(choice) => *choice,
             None => {
+                unless_stopped(stop)?;
                 let (choice, times) = measure::choose(&sized(case), &tuning, layout.threads)?;
                 tracing::debug!("{} of {:?}: {times:?}", case.pass, case.dims);
                 measured += 1;

@@ -6,8 +6,8 @@ use crate::input::{self, Feeds};
 use crate::kernels;
 use crate::launch::{Doing, Tether};
 use crate::placement::{self, Local, Pool};
-use crate::resolve::{Opened, Resolved, plan_ranks, resolve_among};
-use crate::trial::make_device;
+use crate::resolve::{Opened, Resolved, plan_ranks, resolve_among, unless_stopped};
+use crate::trial::{make_device, no_thread};
 use crate::watch::{RankObserver, Shared, Silent, Started, Watcher};
 use paceline_base::{Error, Result};
 use paceline_comm::{Comm, single};
@@ -88,7 +88,8 @@ fn keep_copies(config: &Config, dir: &RunDir) -> Result<()> {
     Ok(())
 }
 
-/// Trains. Ends after the current step, with a checkpoint, when `stop` becomes true.
+/// Trains. Ends after the current step, with a checkpoint, when `stop` becomes true; before the first step with an error,
+/// and without a run directory.
 pub fn train(config: &Config, place: &Place, watcher: &dyn Watcher, stop: &AtomicBool) -> Result<Finished> {
     let finished = train_among(&mut Crew::alone(), config, place, watcher, stop)?;
     finished.ok_or_else(|| Error::internal("a run alone has a leader"))
@@ -132,6 +133,7 @@ fn together(
     };
     let config = &crew.fit(config)?;
     let mut opened = Opened::new(config)?;
+    unless_stopped(stop)?;
     let folder = match place {
         Place::Resume(dir) => dir.clone(),
         Place::New(dir) => {
@@ -148,15 +150,17 @@ fn together(
         crew.choose_bucket(config, opened.graph.parameter_count(), workers)?;
     }
     let measure = tuning.is_none(); // a resume computes with the kernels that it had
-    let mut resolved = resolve_among(config, opened, tuning, workers.as_ref())?;
+    let mut resolved = resolve_among(config, opened, tuning, workers.as_ref(), stop)?;
     let leads = crew.leads();
     if measure {
         let Resolved { schedule, layout, tuning, reasons, .. } = &mut resolved;
         if leads {
-            *tuning = kernels::choose(schedule, layout, tuning.clone(), reasons)?;
+            *tuning = kernels::choose(schedule, layout, tuning.clone(), reasons, stop)?;
         }
         *tuning = crew.tell(tuning)?;
     }
+    unless_stopped(stop)?;
+    watcher.begins(); // from here on there is something to keep
     let identity = Identity {
         seed: resolved.options.seed,
         batch: resolved.layout.batch.samples(),
@@ -528,6 +532,7 @@ impl OneRun<'_> {
         saver: Option<&Saver>,
         feeds: &Feeds<'_>,
     ) -> Vec<RankEnd> {
+        let ranks = comms.len();
         std::thread::scope(|scope| {
             let handles: Vec<_> = comms
                 .into_iter()
@@ -537,6 +542,7 @@ impl OneRun<'_> {
                     std::thread::Builder::new()
                         .name(format!("rank-{number}"))
                         .spawn_scoped(scope, move || self.one_rank(number, comm, shared, saver, feeds))
+                        .map_err(|e| no_thread(number, ranks, &e))
                 })
                 .collect();
             let gone =
@@ -545,7 +551,7 @@ impl OneRun<'_> {
                 .into_iter()
                 .map(|h| match h {
                     Ok(handle) => handle.join().unwrap_or_else(|_| gone("a rank panicked")),
-                    Err(e) => gone(&format!("a rank's thread cannot start: {e}")),
+                    Err(e) => RankEnd { outcome: Err(e), times: TimeSplit::default(), test: None },
                 })
                 .collect()
         })

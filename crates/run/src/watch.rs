@@ -45,6 +45,9 @@ pub struct Live {
 
 /// Is shown a run while it goes. Called from the thread of rank 0.
 pub trait Watcher: Sync {
+    /// All is decided, and the run directory is about to be made: until here nothing would be lost if the program ended.
+    /// Called in every process of a run.
+    fn begins(&self) {}
     /// Before the first step.
     fn started(&self, _: &Started) {}
     /// Some ten times a second.

@@ -14,10 +14,10 @@ pub fn run(flags: &Train) -> Result<()> {
     if flags.summary || flags.explain {
         return describe(flags, &config);
     }
-    let mut crew = paceline::Crew::from_env()?;
     let stop = super::stop_on_signal("stopping after this step, with a checkpoint");
+    let mut crew = paceline::Crew::from_env()?;
     let line = crew.tether().map(Tether::line);
-    let screen = Screen::new(flags.quiet || flags.json || !crew.leads()).through(line.clone());
+    let screen = Screen::new(flags.quiet || flags.json || !crew.leads()).through(line.clone()).beginning(stop.begun());
     let place = match (&flags.resume, &flags.run_dir) {
         (Some(dir), _) => Place::Resume(dir.clone()),
         (None, Some(dir)) => Place::New(dir.clone()),

@@ -12,8 +12,11 @@ mod first_use;
 mod interrupted;
 mod launch;
 mod matmul;
+#[path = "../../../../tests/not_run.rs"]
+mod not_run;
 mod prepare;
 mod processes;
+mod refused;
 mod repeatable;
 mod resume;
 mod session;

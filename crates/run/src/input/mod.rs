@@ -38,6 +38,7 @@ pub struct RunData {
 
 /// Opens the data and splits it.
 pub fn open_data(config: &Config) -> Result<RunData> {
+    crate::limits::check_threads("data.threads", 1, threads(config))?;
     let catalogue = Catalogue::from_env();
     let data = &config.data;
     let options = Options {
@@ -50,6 +51,7 @@ pub fn open_data(config: &Config) -> Result<RunData> {
         },
         verify: data.verify,
         skip_bad: data.skip_bad,
+        memory: Some(paceline_record::machine::free_memory_bytes()).filter(|&free| free > 0),
     };
     let mut set = catalogue.open(&data.name, &options)?;
     tracing::info!("data: {}", set.origin);
