@@ -1,4 +1,4 @@
-//! The `paceline` program: flags in, exit code out. 0 done, 1 failed, 2 wrong input.
+//! The `paceline` program: flags in, exit code out. 0 done, 1 failed, 2 wrong input, 130 ended at once by a signal.
 
 mod commands;
 mod flags;

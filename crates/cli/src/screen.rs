@@ -1,5 +1,6 @@
 //! What a person sees of a run: a bar with rate and time left on a terminal, plain lines otherwise.
 
+use crate::commands::Begun;
 use indicatif::{ProgressBar, ProgressStyle};
 use paceline::launch::{Line, Progress};
 use paceline::record::EpochRecord;
@@ -97,6 +98,8 @@ pub struct Screen {
     /// To the `launch` that has the terminal and draws the bar.
     line: Option<Line>,
     terminal: bool,
+    /// Set when there is something to keep.
+    begun: Begun,
     view: Mutex<View>,
 }
 
@@ -104,12 +107,23 @@ impl Screen {
     /// A screen, or one that shows nothing.
     pub fn new(quiet: bool) -> Self {
         let terminal = std::io::stderr().is_terminal();
-        Self { quiet, line: None, terminal, view: Mutex::new(View { bar: ProgressBar::hidden(), started: None }) }
+        Self {
+            quiet,
+            line: None,
+            terminal,
+            begun: Begun::default(),
+            view: Mutex::new(View { bar: ProgressBar::hidden(), started: None }),
+        }
     }
 
     /// The same, shown by the `launch` at the other end of the line, if there is one.
     pub fn through(self, line: Option<Line>) -> Self {
         Self { line: line.filter(|_| !self.quiet), ..self }
+    }
+
+    /// The same; sets this when the run begins.
+    pub fn beginning(self, begun: Begun) -> Self {
+        Self { begun, ..self }
     }
 
     fn view(&self) -> std::sync::MutexGuard<'_, View> {
@@ -122,6 +136,10 @@ impl Watcher for Screen {
         if !self.quiet {
             print(words);
         }
+    }
+
+    fn begins(&self) {
+        self.begun.set();
     }
 
     fn started(&self, started: &Started) {

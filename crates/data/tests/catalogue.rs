@@ -1,5 +1,9 @@
 //! Sets by name and by path, what `info` says of them, and the embedded sample.
 
+#[path = "../../../tests/not_run.rs"]
+mod not_run;
+
+use not_run::not_run;
 use paceline_data::idx::{self, Idx, Packing};
 use paceline_data::{Catalogue, DataError, Features, Info, Options, Part};
 use sha2::{Digest, Sha256};
@@ -174,7 +178,10 @@ fn info_of_sets_and_files() {
 #[test]
 fn the_full_set_has_its_well_known_statistics() {
     if !Path::new(SYSTEM).is_dir() {
-        return;
+        return not_run(
+            "the_full_set_has_its_well_known_statistics",
+            "Debian's package dataset-fashion-mnist is missing",
+        );
     }
     let cache = tempfile::tempdir().unwrap();
     let catalogue = Catalogue::with_cache(cache.path());
@@ -188,3 +195,39 @@ fn the_full_set_has_its_well_known_statistics() {
 /// Of pixels and label of each sample in turn, taken from the full set by another program.
 const TRAIN_PIXELS: &str = "fa63b17b79b9901869b5706a732a1d9ef0414e96f30cd64cc3dfc650b6f0955e";
 const TEST_PIXELS: &str = "fbce07199ba16cd88bf6141127ffa75b92f6d7e27b053d9efb43dfdd6e33ac54";
+
+/// By headers alone: nothing of the samples is read.
+#[test]
+fn what_does_not_fit_into_memory_is_refused_before_it_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    small_set(dir.path(), Packing::Gzip, |file| format!("{file}.gz"));
+    let path = dir.path().to_str().unwrap();
+    let open = |name: &str, memory| {
+        let options = Options { memory: Some(memory), ..Options::default() };
+        Catalogue::with_cache("/nowhere").open(name, &options).map(drop)
+    };
+    let refused = |name: &str, memory: u64, needs_of: u64| match open(name, memory) {
+        Err(DataError::DoesNotFit { what, needs, free }) => {
+            assert_eq!((what.as_str(), needs, free), (name, needs_of, memory));
+        }
+        other => panic!("{name}: {other:?}"),
+    };
+    // 6 + 3 images of 4 bytes, and their labels.
+    refused(path, 44, 45);
+    open(path, 45).unwrap();
+    refused("fake:10x10:2:60", 6_999, 7_000);
+    open("fake:10x10:2:60", 7_000).unwrap();
+    let cifar = tempfile::tempdir().unwrap();
+    for name in ["data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch"] {
+        std::fs::write(cifar.path().join(format!("{name}.bin")), vec![0; 2 * 3073]).unwrap();
+    }
+    // All six, and one of them once more while it is unpacked.
+    refused(cifar.path().to_str().unwrap(), 7 * 2 * 3073 - 1, 7 * 2 * 3073);
+    open(cifar.path().to_str().unwrap(), 7 * 2 * 3073).unwrap();
+    // A small file that promises everything is damaged, and not large.
+    let mut huge = vec![0, 0, 8, 3];
+    huge.extend([0xff; 12]);
+    std::fs::remove_file(dir.path().join("train-images-idx3-ubyte.gz")).unwrap();
+    std::fs::write(dir.path().join("train-images-idx3-ubyte"), huge).unwrap();
+    assert!(matches!(open(path, 1000), Err(DataError::TooLarge { .. })));
+}

@@ -1,5 +1,9 @@
 //! Records and Examples against files that TensorFlow wrote, and back.
 
+#[path = "../../../tests/not_run.rs"]
+mod not_run;
+
+use not_run::not_run;
 use paceline_data::example::{self, Example, Feature, Kind, Sequence, Value};
 use paceline_data::tfrecord::{File, Packing, Reader, Writer};
 use serde_json::Value as Json;
@@ -171,8 +175,8 @@ fn sequences_are_told_from_examples() {
 #[test]
 fn the_larger_files_of_tensorflow_are_read_where_they_are() {
     let Some(path) = shared("examples.expected.json") else {
-        println!("not run: no folder shared/data/tfrecord beside the repository");
-        return;
+        let why = "there is no folder shared/data/tfrecord beside the repository";
+        return not_run("the_larger_files_of_tensorflow_are_read_where_they_are", why);
     };
     let expected: Json = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
     for name in ["examples.tfrecord", "examples.tfrecord.gz", "examples.tfrecord.zlib"] {

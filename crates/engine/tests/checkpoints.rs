@@ -17,14 +17,24 @@ use paceline_record::Monitor;
 use std::path::Path;
 use std::sync::Arc;
 
-struct Nobody;
+/// Lets the writer finish each checkpoint, so that none is overtaken.
+struct Patient<'a> {
+    dir: &'a Path,
+    steps: u64,
+}
 
-impl Observer for Nobody {
-    fn step(&mut self, _: &StepEvent) {}
+impl Observer for Patient<'_> {
+    fn step(&mut self, event: &StepEvent) {
+        self.steps = event.step + 1;
+    }
     fn epoch(&mut self, _: &EpochEvent) {}
     fn checkpoint(&mut self, _: f64) {
-        // Lets the writer finish each one, so that none is overtaken.
-        std::thread::sleep(std::time::Duration::from_millis(40));
+        let begin = std::time::Instant::now();
+        while !steps(self.dir).contains(&self.steps) {
+            let long = begin.elapsed() > std::time::Duration::from_secs(300);
+            assert!(!long, "the checkpoint of step {} was not written: {:?}", self.steps, steps(self.dir));
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
     }
     fn wish(&mut self) -> Control {
         Control::default()
@@ -66,7 +76,7 @@ fn go(dir: &Path, every: CheckpointEvery, max_steps: u64, keep: usize, rate: f64
     let visits = Visits::all(Order::new(data.len(), 1));
     let input = Input::Memory { samples: &data, visits: &visits };
     let job = Job { graph: &graph, training: input, validation: input, options: &options, saver: Some(&saver) };
-    train(&mut rank, &job, progress, &mut Nobody).unwrap();
+    train(&mut rank, &job, progress, &mut Patient { dir, steps: progress.step }).unwrap();
     saver.finish().unwrap();
 }
 

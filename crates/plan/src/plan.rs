@@ -30,6 +30,9 @@ pub enum UpdateMode {
     Sharded,
 }
 
+/// Ranks that a plan may have. Lowering makes tasks for all of them, in every process.
+pub const MOST_RANKS: usize = 4096;
+
 /// How gradients are made smaller on their way between ranks. All but the first make a run statistical.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -108,6 +111,12 @@ impl Plan {
     pub fn check(&self, graph: &Graph) -> Result<()> {
         if self.ranks == 0 {
             return Err(Error::user("plan: ranks is 0; give at least 1"));
+        }
+        if self.ranks > MOST_RANKS {
+            return Err(Error::user(format!(
+                "plan: ranks is {}; give at most {MOST_RANKS}: a schedule names every task of every rank",
+                self.ranks
+            )));
         }
         match &self.shares {
             Some(shares) if shares.len() != self.ranks => {

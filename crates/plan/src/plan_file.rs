@@ -127,6 +127,7 @@ mod tests {
         check("format=9\nranks=2", "newer");
         check("format=1\nrank=2", "did you mean ranks?");
         check("format=1\nranks=0", "at least 1");
+        check("format=1\nranks=1000000", "ranks is 1000000; give at most 4096");
         check("format=1\nranks=2\n[operators.hidden]\nsplit={out=2}", "did you mean hidden1?");
         check("format=1\nranks=2\n[operators.hidden1]\nsplit={outs=2}", "did you mean out?");
         check("format=1\nranks=2\n[operators.hidden1]\nsplit={out=3}", "a part is on rank 2");

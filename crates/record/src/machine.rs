@@ -75,6 +75,42 @@ pub fn free_memory_bytes() -> u64 {
     group_folders(&read("/proc/self/cgroup")).iter().filter_map(|group| group_room(group, &read)).fold(free, u64::min)
 }
 
+/// How many threads this process's groups, its limits and the system let it have; none where nobody says. Root is above the
+/// limit of a user.
+pub fn thread_limit() -> Option<u64> {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let root = read("/proc/self/status").lines().any(|line| line.starts_with("Uid:\t0\t"));
+    let user = user_limit(&read("/proc/self/limits")).filter(|_| !root);
+    let system = read("/proc/sys/kernel/threads-max").trim().parse().ok();
+    let groups = read("/proc/self/cgroup");
+    let group = task_folders(&groups).into_iter().filter_map(|folder| {
+        let number = |file: &str| read(&format!("{folder}/{file}")).trim().parse::<u64>().ok();
+        Some(number("pids.max")?.saturating_sub(number("pids.current").unwrap_or(0)))
+    });
+    group.chain(user).chain(system).min()
+}
+
+/// The soft limit of a user's processes, which counts threads.
+fn user_limit(limits: &str) -> Option<u64> {
+    limits.lines().find_map(|line| line.strip_prefix("Max processes"))?.split_whitespace().next()?.parse().ok()
+}
+
+/// The folders in which a process's tasks are limited.
+fn task_folders(groups: &str) -> Vec<String> {
+    let mut folders = vec!["/sys/fs/cgroup".to_string(), "/sys/fs/cgroup/pids".to_string()];
+    for line in groups.lines() {
+        let mut fields = line.splitn(3, ':').skip(1);
+        match (fields.next(), fields.next()) {
+            (Some(""), Some(path)) => folders.push(format!("/sys/fs/cgroup{path}")),
+            (Some(list), Some(path)) if list.split(',').any(|c| c == "pids") => {
+                folders.push(format!("/sys/fs/cgroup/pids{path}"));
+            }
+            _ => {}
+        }
+    }
+    folders
+}
+
 /// The folders of a process's memory groups and of all groups around them. Inside a container the path that
 /// `/proc/self/cgroup` names need not exist; the outermost folder is then the container's own.
 fn group_folders(groups: &str) -> Vec<String> {
@@ -203,6 +239,16 @@ mod tests {
         let container =
             |path: &str| if path == "/sys/fs/cgroup/memory.events" { "oom_kill 1\n".into() } else { String::new() };
         assert_eq!(kills_in("0::/outside\n", &container), Some(1));
+    }
+
+    #[test]
+    fn the_tightest_limit_of_threads_counts() {
+        let limits = "Limit                     Soft Limit           Hard Limit           Units\n\
+                      Max processes             63432                127000               processes\n";
+        assert_eq!(user_limit(limits), Some(63432));
+        assert_eq!(user_limit("Max processes             unlimited            unlimited            processes\n"), None);
+        assert_eq!(task_folders("0::/a\n")[2..], ["/sys/fs/cgroup/a".to_string()]);
+        assert_eq!(task_folders("7:pids:/x\n3:cpu:/y\n")[2..], ["/sys/fs/cgroup/pids/x".to_string()]);
     }
 
     #[test]

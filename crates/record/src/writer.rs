@@ -310,9 +310,10 @@ mod tests {
         }
     }
 
+    #[cfg(target_os = "linux")]
     #[test]
     fn a_full_disk_is_said_before_training_begins() {
-        let Ok(full) = std::fs::OpenOptions::new().write(true).open("/dev/full") else { return };
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a device that is always full");
         let error = StepWriter::start(Box::new(full), "/dev/full".into(), header()).err().unwrap();
         assert_eq!(error.kind(), Kind::Failure);
         assert!(error.message().contains("/dev/full: the disk is full; free some space"), "{error}");
@@ -323,7 +324,7 @@ mod tests {
         let writer = StepWriter::start(Box::new(Filling(500)), "steps.jsonl".into(), header()).unwrap();
         writer.check().unwrap();
         let start = Instant::now();
-        while writer.check().is_ok() && start.elapsed() < Duration::from_secs(20) {
+        while writer.check().is_ok() && start.elapsed() < Duration::from_secs(600) {
             writer.push(StepRecord::default());
             thread::sleep(Duration::from_millis(1));
         }
@@ -404,9 +405,8 @@ mod tests {
         let writer = StepWriter::start(Box::new(Slow(gate, false)), "slow".into(), header()).unwrap();
         // More than queue, buffer and the writer's hands can hold.
         let pushed = 3 * QUEUE as u64;
-        let start = Instant::now();
+        // The disk stands still until it is released below: if pushing waited for it, this would never end.
         (0..pushed).for_each(|step| writer.push(StepRecord { step, ..StepRecord::default() }));
-        assert!(start.elapsed() < Duration::from_secs(5), "a stalled disk must not stall training");
         assert!(writer.dropped() > 0);
         drop(release);
         let written = writer.finish().unwrap();

@@ -15,6 +15,7 @@ use paceline_kernels::{Cpu, CpuOptions, Device};
 use paceline_plan::{Batches, Plan, Schedule, Task, TaskKind, lower};
 use serde::Serialize;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 /// What is measured.
@@ -106,12 +107,13 @@ pub fn bench_model(model: &str, input: Option<&[usize]>, classes: Option<usize>)
 /// Runs the kernels of a training step, each by itself, and says how fast they are.
 pub fn bench_kernels(bench: &KernelBench<'_>) -> Result<KernelReport> {
     let batch = GlobalBatch::new(bench.batch)?;
+    crate::limits::check_threads("--threads", 1, bench.threads)?;
     let layout = Layout { plan: Plan::data_parallel(1), threads: bench.threads, core: None, batch };
     let cpu = Cpu::new(CpuOptions::default())?;
     let batches = Batches { train: vec![bench.batch], evaluate: Vec::new() };
     let schedule = lower(bench.graph, &layout.plan, &batches, bench.rule, cpu.fusions())?;
     let mut reasons = Vec::new();
-    let tuning = kernels::choose(&schedule, &layout, cpu.tuning(), &mut reasons)?;
+    let tuning = kernels::choose(&schedule, &layout, cpu.tuning(), &mut reasons, &AtomicBool::new(false))?;
     let mut device = make_device(&layout, Some(&tuning))?;
     let tasks = &schedule.phases[0].tasks;
     let calls: Vec<(&Task, &Call)> = tasks.iter().filter_map(|t| call(t).map(|c| (t, c))).collect();

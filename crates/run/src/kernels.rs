@@ -4,7 +4,7 @@
 //! later runs, and saved with the run, so that a resume computes with the same kernels and gives the same bits. What a busy machine
 //! left open (rounds that differ more than algorithms do) serves the run at hand, and the next one measures it again.
 
-use crate::resolve::Layout;
+use crate::resolve::{Layout, unless_stopped};
 use paceline_base::{Error, Result};
 use paceline_data::Catalogue;
 use paceline_kernels::Tuning;
@@ -14,6 +14,7 @@ use paceline_plan::{PhaseKind, Schedule, TaskKind};
 use paceline_record::{atomic, machine};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 /// The cache's file in the cache folder.
@@ -58,7 +59,14 @@ struct Kept {
 }
 
 /// Chooses an algorithm for every convolution in the schedule that the tuning has none for: from the cache, or by measuring now.
-pub fn choose(schedule: &Schedule, layout: &Layout, mut tuning: Tuning, reasons: &mut Vec<String>) -> Result<Tuning> {
+/// Ends early when `stop` becomes true.
+pub fn choose(
+    schedule: &Schedule,
+    layout: &Layout,
+    mut tuning: Tuning,
+    reasons: &mut Vec<String>,
+    stop: &AtomicBool,
+) -> Result<Tuning> {
     let mut cases = cases(schedule);
     cases.retain(|case| tuning.convs.iter().all(|c| c.case != case.shape()));
     if cases.is_empty() {
@@ -72,6 +80,7 @@ pub fn choose(schedule: &Schedule, layout: &Layout, mut tuning: Tuning, reasons:
     let (mut measured, mut open) = (0, 0);
     for case in &cases {
         let kept = entry.take(case, || {
+            unless_stopped(stop)?;
             let (choice, decision) = measure::choose(&sized(case), &tuning, layout.threads)?;
             tracing::debug!("{} of {:?}: {decision:?}", case.pass, case.dims);
             measured += 1;

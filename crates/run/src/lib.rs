@@ -19,6 +19,7 @@ pub mod doctor;
 mod input;
 mod kernels;
 pub mod launch;
+mod limits;
 pub mod matmul;
 mod memory;
 mod placement;

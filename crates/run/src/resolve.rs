@@ -3,6 +3,7 @@
 use crate::config::{Auto, Cadence, Config, Preset, StrategyName};
 use crate::crew::Workers;
 use crate::input::{RunData, open_data};
+use crate::limits;
 use crate::memory::{Needs, eval_batch};
 use crate::trial;
 use paceline_base::kernel::Fusion;
@@ -16,6 +17,7 @@ use paceline_plan::{Batches, Plan, Schedule, Store, UpdateMode, lower};
 use paceline_record::machine;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How the work is spread: decided.
 #[derive(Clone, Debug)]
@@ -129,17 +131,26 @@ pub fn plan_ranks(config: &Config) -> Result<Option<usize>> {
     Ok(Some(plan.ranks))
 }
 
-/// Decides everything. `tuning` comes from an earlier attempt, so that a resume uses the same kernels.
-pub fn resolve(config: &Config, tuning: Option<Tuning>) -> Result<Resolved> {
-    resolve_among(config, Opened::new(config)?, tuning, None)
+/// An error if the run was asked to end while it is still being made ready: there is nothing yet to save.
+pub(crate) fn unless_stopped(stop: &AtomicBool) -> Result<()> {
+    match stop.load(Ordering::Relaxed) {
+        true => Err(Error::failure("stopped on request before the first step; nothing was written")),
+        false => Ok(()),
+    }
 }
 
-/// The same for the processes of a job; none for a run in this process alone.
+/// Decides everything. `tuning` comes from an earlier attempt, so that a resume uses the same kernels.
+pub fn resolve(config: &Config, tuning: Option<Tuning>) -> Result<Resolved> {
+    resolve_among(config, Opened::new(config)?, tuning, None, &AtomicBool::new(false))
+}
+
+/// The same for the processes of a job; none for a run in this process alone. Ends early when `stop` becomes true.
 pub fn resolve_among(
     config: &Config,
     opened: Opened,
     tuning: Option<Tuning>,
     workers: Option<&Workers>,
+    stop: &AtomicBool,
 ) -> Result<Resolved> {
     let mut config = config.clone();
     let Opened { mut data, graph } = opened;
@@ -147,7 +158,7 @@ pub fn resolve_among(
     let isa = workers.filter(|_| tuning.is_none()).map(|w| w.isa);
     let cpu = Cpu::new(CpuOptions { tuning: tuning.clone(), isa, ..CpuOptions::default() })?;
     let fusions = paceline_kernels::Device::fusions(&cpu);
-    let layout = layout(&config, &graph, &data, tuning.as_ref(), fusions, workers, &mut reasons)?;
+    let layout = layout(&config, &graph, &data, tuning.as_ref(), fusions, workers, &mut reasons, stop)?;
     if layout.batch.samples() > data.samples() {
         return Err(Error::user(format!(
             "train.batch is {}, but there are only {} training samples; give at most that",
@@ -219,6 +230,7 @@ pub fn rates(config: &Config, steps_per_epoch: u64) -> Arc<dyn Fn(u64) -> f64 + 
     Arc::new(move |step| schedule.rate_at(base, step, steps_per_epoch, length))
 }
 
+#[allow(clippy::too_many_arguments)] // one call site; the values belong to no common thing
 fn layout(
     config: &Config,
     graph: &Graph,
@@ -227,6 +239,7 @@ fn layout(
     fusions: &[Fusion],
     workers: Option<&Workers>,
     reasons: &mut Vec<String>,
+    stop: &AtomicBool,
 ) -> Result<Layout> {
     let strategy = &config.strategy;
     let cores = trial::cores();
@@ -235,13 +248,15 @@ fn layout(
         plan.check(graph).map_err(|e| e.context(format!("plan file {}", path.display())))?;
         let threads = workers.map_or((cores / plan.ranks).max(1), |w| w.threads);
         let threads = strategy.threads.chosen().unwrap_or(threads);
+        let here = workers.map_or(plan.ranks, |w| w.replicas);
+        limits::check_threads("number of ranks in the plan, or strategy.threads", here, threads)?;
         let batch = config.train.batch.resolve(plan.ranks)?;
         reasons.push(format!("{} ranks as the plan {} says, {threads} thread(s) each", plan.ranks, path.display()));
         return Ok(Layout { plan, threads, core: None, batch });
     }
     let bucket = strategy.bucket.chosen().unwrap_or(Store::default().bucket);
     if let Some(workers) = workers {
-        return among(config, data, workers, reasons);
+        return among(config, graph, data, workers, reasons);
     }
     let core = (strategy.name == StrategyName::OneDevice).then_some(strategy.device.0);
     let allowed = paceline_kernels::cpu::allowed_cores();
@@ -266,8 +281,17 @@ fn layout(
         Auto::Is(mode) => vec![mode],
         Auto::Auto => vec![UpdateMode::Sharded, UpdateMode::Replicated],
     };
+    // What was asked for by number; what is tried by itself is no more than there are cores.
+    limits::check_threads("strategy.replicas or strategy.threads", replicas[0], threads[0])?;
+    if let Auto::Is(n) = strategy.replicas {
+        limits::check_replicas(n, config.train.batch.resolve(n)?)?;
+    }
+    limits::check_parameters(replicas[0], graph.parameter_count(), machine::free_memory_bytes())?;
     let mut candidates = Vec::new();
     for &r in &replicas {
+        if r > 1 && r > config.train.batch.resolve(r)?.samples() {
+            continue; // some would have nothing to do
+        }
         for &t in threads.iter().filter(|&&t| r * t <= cores || (r, t) == (replicas[0], threads[0])) {
             for &update in if r == 1 { &updates[..1] } else { &updates[..] } {
                 let mut plan = Plan::data_parallel(r);
@@ -285,12 +309,19 @@ fn layout(
     if candidates.len() > 1 {
         candidates = fitting(config, graph, data, tuning, fusions, candidates, reasons)?;
     }
-    trial::fastest(config, graph, data, tuning, candidates, reasons)
+    trial::fastest(config, graph, data, tuning, candidates, reasons, stop)
 }
 
 /// Replicas over processes. Nothing is tried: a trial would have to be one of all processes.
-fn among(config: &Config, data: &RunData, workers: &Workers, reasons: &mut Vec<String>) -> Result<Layout> {
+fn among(
+    config: &Config,
+    graph: &Graph,
+    data: &RunData,
+    workers: &Workers,
+    reasons: &mut Vec<String>,
+) -> Result<Layout> {
     let ranks = workers.ranks();
+    limits::check_threads("strategy.replicas or strategy.threads", workers.replicas, workers.threads)?;
     let mut plan = Plan::data_parallel(ranks);
     // Every rank updates everything by default: then all that travels does so beside the backward pass.
     let update = config.strategy.update.chosen().unwrap_or(UpdateMode::Replicated);
@@ -308,6 +339,7 @@ fn among(config: &Config, data: &RunData, workers: &Workers, reasons: &mut Vec<S
              {ranks} (such as train.batch = \"32*workers\"), or start fewer processes"
         )));
     }
+    limits::check_parameters(workers.on_this_host(), graph.parameter_count(), machine::free_memory_bytes())?;
     if let Some(local) = &data.local {
         plan.shares = Some(local.shares(&workers.by_process(), batch.samples())?);
     }

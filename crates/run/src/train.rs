@@ -7,8 +7,8 @@ use crate::kernels;
 use crate::launch::{Doing, Tether};
 use crate::placement::{self, Local, Pool};
 use crate::repeat::{MODEL_COPY, PLAN_COPY, Recorded, RunToml};
-use crate::resolve::{Opened, Resolved, plan_ranks, rates, resolve_among};
-use crate::trial::make_device;
+use crate::resolve::{Opened, Resolved, plan_ranks, rates, resolve_among, unless_stopped};
+use crate::trial::{make_device, no_thread};
 use crate::watch::{RankObserver, Shared, Silent, Started, Watcher};
 use paceline_base::{Error, Result};
 use paceline_comm::{Comm, single};
@@ -69,7 +69,8 @@ fn keep_copies(config: &Config, dir: &RunDir) -> Result<()> {
     Ok(())
 }
 
-/// Trains. Ends after the current step, with a checkpoint, when `stop` becomes true.
+/// Trains. Ends after the current step, with a checkpoint, when `stop` becomes true; before the first step with an error,
+/// and without a run directory.
 pub fn train(config: &Config, place: &Place, watcher: &dyn Watcher, stop: &AtomicBool) -> Result<Finished> {
     let finished = train_among(&mut Crew::alone(), config, place, watcher, stop)?;
     finished.ok_or_else(|| Error::internal("a run alone has a leader"))
@@ -121,6 +122,7 @@ fn together(
     };
     let config = &crew.fit(config)?;
     let mut opened = Opened::new(config)?;
+    unless_stopped(stop)?;
     let folder = match place {
         Place::Resume(dir) => dir.clone(),
         Place::New(dir) | Place::Repeat(_, Some(dir)) => {
@@ -141,15 +143,17 @@ fn together(
     }
     // A resume computes with the kernels that it had; a repeated run too, but it may have been given another model.
     let measure = tuning.is_none() || matches!(place, Place::Repeat(..));
-    let mut resolved = resolve_among(config, opened, tuning, workers.as_ref())?;
+    let mut resolved = resolve_among(config, opened, tuning, workers.as_ref(), stop)?;
     let leads = crew.leads();
     if measure {
         let Resolved { schedule, layout, tuning, reasons, .. } = &mut resolved;
         if leads {
-            *tuning = kernels::choose(schedule, layout, tuning.clone(), reasons)?;
+            *tuning = kernels::choose(schedule, layout, tuning.clone(), reasons, stop)?;
         }
         *tuning = crew.tell(tuning)?;
     }
+    unless_stopped(stop)?;
+    watcher.begins(); // from here on there is something to keep
     let identity = Identity {
         seed: resolved.options.seed,
         batch: resolved.layout.batch.samples(),
@@ -633,6 +637,7 @@ impl OneRun<'_> {
         saver: Option<&Saver>,
         feeds: &Feeds<'_>,
     ) -> Vec<RankEnd> {
+        let ranks = comms.len();
         std::thread::scope(|scope| {
             let handles: Vec<_> = comms
                 .into_iter()
@@ -642,6 +647,7 @@ impl OneRun<'_> {
                     std::thread::Builder::new()
                         .name(format!("rank-{number}"))
                         .spawn_scoped(scope, move || self.one_rank(number, comm, shared, saver, feeds))
+                        .map_err(|e| no_thread(number, ranks, &e))
                 })
                 .collect();
             let gone =
@@ -650,7 +656,7 @@ impl OneRun<'_> {
                 .into_iter()
                 .map(|h| match h {
                     Ok(handle) => handle.join().unwrap_or_else(|_| gone("a rank panicked")),
-                    Err(e) => gone(&format!("a rank's thread cannot start: {e}")),
+                    Err(e) => RankEnd { outcome: Err(e), times: TimeSplit::default(), test: None },
                 })
                 .collect()
         })

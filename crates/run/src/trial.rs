@@ -9,12 +9,12 @@ mod decide;
 
 use crate::config::{CacheName, Config};
 use crate::input::{self, RunData};
-use crate::resolve::Layout;
+use crate::resolve::{Layout, unless_stopped};
 use decide::{Candidate, ROUNDS, choose, goes_on, hopeful};
 use paceline_base::kernel::{Fusion, StepArgs};
 use paceline_base::units::GlobalBatch;
 use paceline_base::{Error, Result};
-use paceline_comm::threads;
+use paceline_comm::{Comm, threads};
 use paceline_data::{Labelled, Order, Preview, Samples};
 use paceline_engine::checkpoint::initialize;
 use paceline_engine::{Batch, Next, Rank};
@@ -22,6 +22,7 @@ use paceline_graph::Graph;
 use paceline_kernels::{Cpu, CpuOptions, Device, Tuning};
 use paceline_plan::{Batches, PhaseKind, Schedule, UpdateMode, lower};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 /// Seconds of each trial.
@@ -65,7 +66,7 @@ fn long(layout: &Layout) -> String {
     format!("{} × {}{update}", plural(layout.plan.ranks, "replica"), plural(layout.threads, "thread"))
 }
 
-/// The fastest candidate by samples per second, with the reason.
+/// The fastest candidate by samples per second, with the reason. Ends early when `stop` becomes true.
 pub fn fastest(
     config: &Config,
     graph: &Graph,
@@ -73,6 +74,7 @@ pub fn fastest(
     tuning: Option<&Tuning>,
     mut candidates: Vec<Layout>,
     reasons: &mut Vec<String>,
+    stop: &AtomicBool,
 ) -> Result<Layout> {
     if candidates.len() == 1 {
         return Ok(candidates.swap_remove(0));
@@ -93,6 +95,7 @@ pub fn fastest(
             if !hopeful(&times, i) {
                 continue;
             }
+            unless_stopped(stop)?;
             let batch = shortened(layout, limit)?;
             let core_seconds = expected * batch.samples() as f64;
             let long = core_seconds / cores_of(layout) as f64 > LONG;
@@ -228,13 +231,25 @@ fn seconds_per_sample(
             .into_iter()
             .map(|comm| {
                 let (schedule, order) = (schedule.clone(), &order);
-                scope.spawn(move || {
+                let number = comm.rank();
+                let work = move || {
                     let device = make_device(layout, tuning)?;
                     try_steps(config, graph, samples, layout, schedule, order, device, comm, long)
-                })
+                };
+                // If it does not start, its end of the connection is dropped, and the others fail instead of waiting.
+                std::thread::Builder::new()
+                    .spawn_scoped(scope, work)
+                    .map_err(|e| no_thread(number, layout.plan.ranks, &e))
             })
             .collect();
-        let mut results = handles.into_iter().map(|h| h.join().map_err(|_| Error::internal("a trial panicked"))?);
+        // All are waited for before the first error is told; that a thread could not start is the cause of others.
+        let (started, failed): (Vec<_>, Vec<_>) = handles.into_iter().partition(Result::is_ok);
+        let started = started.into_iter().flatten().map(|h| h.join());
+        let results: Vec<_> = started.map(|r| r.unwrap_or_else(|_| Err(Error::internal("a trial panicked")))).collect();
+        if let Some(error) = failed.into_iter().find_map(Result::err) {
+            return Err(error);
+        }
+        let mut results = results.into_iter();
         let first = results.next().unwrap_or_else(|| Err(Error::internal("a trial without ranks")))?;
         results.try_for_each(|r: Result<Trial>| r.map(drop))?;
         Ok(first)
@@ -285,6 +300,13 @@ fn try_steps(
             (begin, cold) = (Instant::now(), steps); // caches and pages are warm now
         }
     }
+}
+
+/// Why a rank's thread did not start, and how many there were before it.
+pub fn no_thread(rank: usize, ranks: usize, error: &std::io::Error) -> Error {
+    Error::failure(format!(
+        "the thread of rank {rank} cannot start ({error}): {rank} of {ranks} were started; use fewer strategy.replicas"
+    ))
 }
 
 /// What the device takes as one.

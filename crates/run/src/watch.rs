@@ -48,6 +48,9 @@ pub struct Live {
 pub trait Watcher: Sync {
     /// While it cannot begin yet: what it waits for, in words.
     fn waiting(&self, _: &str) {}
+    /// All is decided, and the run directory is about to be made: until here nothing would be lost if the program ended.
+    /// Called in every process of a run.
+    fn begins(&self) {}
     /// Before the first step.
     fn started(&self, _: &Started) {}
     /// Some ten times a second.

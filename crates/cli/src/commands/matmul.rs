@@ -53,7 +53,8 @@ pub fn run(flags: &Matmul, tether: Option<&Tether>) -> Result<()> {
 
 fn multiply(flags: &Matmul, options: &MatmulOptions, world: &mut World, tether: Option<&Tether>) -> Result<()> {
     let shows = world.process() == 0;
-    let stop = tether.map_or_else(|| stop_on_signal("ending: nothing is kept"), Tether::stop_flag);
+    let stop = tether
+        .map_or_else(|| stop_on_signal("ending: nothing is kept").heard_from_the_start().clone(), Tether::stop_flag);
     let progress = Progress::new(flags.quiet || !shows);
     let (line, products) = (tether.map(Tether::line), AtomicU64::new(0));
     let tell = |done: f64, all: f64| {

@@ -14,7 +14,7 @@ use std::sync::Mutex;
 pub fn run(flags: &Prepare) -> Result<()> {
     let options = options(flags)?;
     let stop = super::stop_on_signal("stopping; finished shards are kept");
-    let screen = PrepareScreen::new(flags.quiet || flags.json);
+    let screen = PrepareScreen::new(flags.quiet || flags.json, stop.begun());
     let finished = paceline_run::prepare(&options, &screen, &stop)?;
     if flags.json {
         let text = serde_json::to_string_pretty(&finished.summary).map_err(|e| Error::internal(e.to_string()))?;
@@ -144,6 +144,8 @@ fn size(given: &str) -> Result<(usize, usize)> {
 
 /// A bar with images/s, MB/s and time left on a terminal, plain lines otherwise.
 struct PrepareScreen {
+    /// Set before the first image.
+    begun: super::Begun,
     quiet: bool,
     terminal: bool,
     view: Mutex<(ProgressBar, f64)>,
@@ -153,9 +155,9 @@ struct PrepareScreen {
 const LINE_EVERY: f64 = 10.0;
 
 impl PrepareScreen {
-    fn new(quiet: bool) -> Self {
+    fn new(quiet: bool, begun: super::Begun) -> Self {
         let terminal = std::io::stderr().is_terminal();
-        Self { quiet, terminal, view: Mutex::new((ProgressBar::hidden(), 0.0)) }
+        Self { begun, quiet, terminal, view: Mutex::new((ProgressBar::hidden(), 0.0)) }
     }
 
     fn view(&self) -> std::sync::MutexGuard<'_, (ProgressBar, f64)> {
@@ -165,6 +167,7 @@ impl PrepareScreen {
 
 impl PrepareWatcher for PrepareScreen {
     fn started(&self, title: &str, total: u64, notes: &[String]) {
+        self.begun.set();
         if self.quiet {
             return;
         }

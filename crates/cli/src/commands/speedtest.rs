@@ -16,7 +16,8 @@ use std::time::Instant;
 /// Runs the command.
 pub fn run(flags: &Speedtest) -> Result<()> {
     let order = order(flags)?;
-    let stop = super::stop_on_signal("stopping after this measurement; what was measured is kept");
+    let stop =
+        super::stop_on_signal("stopping after this measurement; what was measured is kept").heard_from_the_start();
     let screen = StudyScreen::new(flags.quiet || flags.json);
     let finished = match super::prepare::engine(&flags.engine, Some(&flags.partitions))? {
         DataEngine::Local => speedtest(&order, &mut Local, &screen, &stop)?,

@@ -14,12 +14,12 @@ pub fn run(flags: &Train) -> Result<()> {
         let (config, recorded) = configuration(flags, several)?;
         return describe(flags, &config, recorded.as_deref());
     }
-    // First of all: `launch` is to hear of everything that goes wrong from here on.
+    let stop = super::stop_on_signal("stopping after this step, with a checkpoint");
+    // Then, before all else: `launch` is to hear of everything that goes wrong from here on.
     let mut crew = paceline::Crew::from_env()?;
     let (config, recorded) = configuration(flags, several).inspect_err(|e| crew.failed(e))?;
-    let stop = super::stop_on_signal("stopping after this step, with a checkpoint");
     let line = crew.tether().map(Tether::line);
-    let screen = Screen::new(flags.quiet || flags.json || !crew.leads()).through(line.clone());
+    let screen = Screen::new(flags.quiet || flags.json || !crew.leads()).through(line.clone()).beginning(stop.begun());
     let place = match (&flags.resume, recorded, &flags.run_dir) {
         (Some(dir), ..) => Place::Resume(dir.clone()),
         (None, Some(recorded), dir) => Place::Repeat(recorded, dir.clone()),

@@ -1,10 +1,11 @@
 //! Real data, real accuracy: what a book or a tutorial would promise of these networks.
 
+use crate::not_run::not_run;
 use crate::session::Session;
 use std::path::Path;
 
-/// Whether the Debian package is installed. Its absence is a failure, unless `PACELINE_OFFLINE=1`.
-pub fn fashion_is_here() -> bool {
+/// Whether the Debian package is installed. Its absence is a failure, unless `PACELINE_OFFLINE=1`: then `test` is not run.
+pub fn fashion_is_here(test: &str) -> bool {
     if Path::new("/usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz").exists() {
         return true;
     }
@@ -12,18 +13,19 @@ pub fn fashion_is_here() -> bool {
         std::env::var("PACELINE_OFFLINE").is_ok_and(|v| v == "1"),
         "Fashion-MNIST is missing; as root: apt-get install dataset-fashion-mnist (or PACELINE_OFFLINE=1 to go without)"
     );
-    println!("not run: Fashion-MNIST is missing and PACELINE_OFFLINE=1");
+    not_run(test, "Fashion-MNIST is missing and PACELINE_OFFLINE=1");
     false
 }
 
 #[test]
-fn fashion_mnist_with_128_hidden_units_reaches_88_percent_in_5_epochs() {
-    if !fashion_is_here() {
+fn fashion_mnist_with_128_hidden_units_learns_in_5_epochs_as_it_did() {
+    if !fashion_is_here("fashion_mnist_with_128_hidden_units_learns_in_5_epochs_as_it_did") {
         return;
     }
     let s = Session::new();
     // All 60,000 samples are trained on and the last epoch counts, so that the test part chooses no epoch; it did
-    // have a say in the rate. Over seeds 1 to 8 the accuracy was 88.05 to 88.45 %; the median of three, because another processor rounds otherwise.
+    // have a say in the rate. Over seeds 1 to 8 the accuracy was 88.05 to 88.45 %, 88.25 % in the middle; another processor rounds otherwise,
+    // which is like another seed. The median of three has a deviation of some 0.1 %: what is asked for is four of them below.
     let mut accuracies: Vec<f64> = (1..=3)
         .map(|seed| {
             let summary = s.json(&format!(
@@ -36,5 +38,5 @@ fn fashion_mnist_with_128_hidden_units_reaches_88_percent_in_5_epochs() {
         .collect();
     println!("Fashion-MNIST, test accuracy of three seeds: {accuracies:.4?}");
     accuracies.sort_by(f64::total_cmp);
-    assert!(accuracies[1] >= 0.88, "{accuracies:?}");
+    assert!(accuracies[1] >= 0.878, "{accuracies:?}");
 }

@@ -160,7 +160,7 @@ fn data_sets_are_listed_fetched_and_looked_into() {
 fn fashion_mnist_is_taken_from_a_folder_with_its_digests_checked() {
     let s = Session::new();
     let from = "/usr/share/datasets/fashion-mnist";
-    if !crate::accuracy::fashion_is_here() {
+    if !crate::accuracy::fashion_is_here("fashion_mnist_is_taken_from_a_folder_with_its_digests_checked") {
         return;
     }
     has(&s.ok(&format!("data get fashion-mnist --from {from}")), &["cache/data/fashion-mnist", "digests right"]);

@@ -17,10 +17,13 @@ mod lock;
 mod matmul;
 mod monitor;
 mod names;
+#[path = "../../../../tests/not_run.rs"]
+mod not_run;
 mod parts;
 mod prepare;
 mod processes;
 mod records;
+mod refused;
 mod repeatable;
 mod resume;
 mod session;

@@ -239,10 +239,8 @@ fn killed_while_it_fills_a_cache() {
         let mut child = s.command(&line).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let folder = s.path("cache/decoded");
         // As soon as there is a file, whatever is in it.
-        for _ in 0..2000 {
-            if std::fs::read_dir(&folder).is_ok_and(|mut d| d.next().is_some()) {
-                break;
-            }
+        while !std::fs::read_dir(&folder).is_ok_and(|mut d| d.next().is_some()) {
+            assert!(child.try_wait().unwrap().is_none(), "it ended before it cached anything");
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
         child.kill().unwrap();

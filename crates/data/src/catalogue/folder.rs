@@ -34,6 +34,23 @@ pub(crate) fn present(folder: &Path) -> Vec<PathBuf> {
     FILES.iter().filter_map(|name| find(folder, name)).collect()
 }
 
+/// What gzip makes of a byte at most.
+const GZIP_RATIO: u64 = 1032;
+
+/// Bytes that the samples of the folder take in memory: what the headers of its files promise, but no more than the files
+/// can hold. A file that is shorter than its promise is damaged, which reading it says better.
+pub(crate) fn bytes(folder: &Path) -> Result<u64> {
+    let mut all = 0u64;
+    for path in present(folder) {
+        let header = idx::read_header(&path)?;
+        let promised = header.dims.iter().fold(1u64, |n, &d| n.saturating_mul(d as u64));
+        let len = std::fs::metadata(&path).map_err(DataError::io("read", &path))?.len();
+        let held = if header.gzip { len.saturating_mul(GZIP_RATIO) } else { len };
+        all = all.saturating_add(promised.min(held));
+    }
+    Ok(all)
+}
+
 /// Reads the folder. Without `class_names` the classes are the numbers up to the largest training label. The test part
 /// may be missing, but not half of it.
 pub(crate) fn read(folder: &Path, class_names: Option<Vec<String>>) -> Result<Pair> {

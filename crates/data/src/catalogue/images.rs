@@ -24,7 +24,7 @@ pub(super) fn is_photos(folder: &Path) -> bool {
 /// them are to train on.
 pub(super) fn open_shards(name: &str, path: &Path, options: &Options) -> Result<DataSet> {
     let index = if path.is_dir() { Index::read(path)? } else { None };
-    let memory = Arc::new(Memory::up_to(options.memory));
+    let memory = Arc::new(Memory::up_to(options.records_memory()));
     let mut skipped = Vec::new();
     let mut open = |part: Option<&str>| -> Result<Records> {
         let part = part.map(String::from);

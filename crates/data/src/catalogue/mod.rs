@@ -81,13 +81,31 @@ pub struct Options {
     pub verify: bool,
     /// How many bad records may be left out.
     pub skip_bad: usize,
-    /// Bytes of memory that packed records may unpack to, over all files of the set, with 20 for each record.
-    pub memory: u64,
+    /// Bytes of memory that are free. A set whose samples would lie in memory and take more is refused by its headers,
+    /// before it is read, and packed records may unpack to half of it; without a figure only what is unpacked has a limit.
+    pub memory: Option<u64>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { seed: 0, size: None, fit: Fit::Crop, verify: true, skip_bad: 0, memory: 4 << 30 }
+        Self { seed: 0, size: None, fit: Fit::Crop, verify: true, skip_bad: 0, memory: None }
+    }
+}
+
+impl Options {
+    /// Bytes that packed records may unpack to, over all files of the set, with 20 for each record: half of what is free.
+    pub(crate) fn records_memory(&self) -> u64 {
+        self.memory.map_or(4 << 30, |free| free / 2)
+    }
+
+    /// An error if there is no room for a set that takes so many bytes, as its files say.
+    fn has_room(&self, what: &str, bytes: impl FnOnce() -> Result<u64>) -> Result<()> {
+        let Some(free) = self.memory else { return Ok(()) };
+        let needs = bytes()?;
+        if needs > free {
+            return Err(DataError::DoesNotFit { what: what.into(), needs, free });
+        }
+        Ok(())
     }
 }
 
@@ -153,6 +171,7 @@ impl Catalogue {
     pub fn open(&self, name: &str, options: &Options) -> Result<DataSet> {
         match self.resolve(name)? {
             Place::Fake(spec) => {
+                options.has_room(name, || Ok(Fake::bytes(&spec)))?;
                 let (train, test) = (Fake::train(&spec, options.seed), Fake::test(&spec, options.seed));
                 let origin = format!("made up ({spec}, seed {})", options.seed);
                 Ok(data_set(name, train.into(), Some(test.into()), origin, Some("none: made up")))
@@ -163,6 +182,7 @@ impl Catalogue {
                 Ok(data_set(name, train.into(), Some(test.into()), origin, Some(known::FASHION_LICENCE)))
             }
             Place::Known(set, dir) => {
+                options.has_room(name, || folder::bytes(&dir))?;
                 let pair = folder::read(&dir, Some(set.class_names()))?;
                 let test = pair.test.map(Part::from);
                 Ok(data_set(name, pair.train.into(), test, dir.display().to_string(), Some(set.licence)))
@@ -170,11 +190,13 @@ impl Catalogue {
             Place::Shards(path) => images::open_shards(name, &path, options),
             Place::Photos(path) => images::open_photos(name, &path, options),
             Place::Cifar(dir) => {
+                options.has_room(name, || cifar::bytes(&dir))?;
                 let origin = dir.display().to_string();
                 let [train, test] = cifar::read(&dir)?.map(|part| part.into_set(&origin));
                 Ok(data_set(name, train?.into(), Some(test?.into()), origin, None))
             }
             Place::Folder(dir) => {
+                options.has_room(name, || folder::bytes(&dir))?;
                 let pair = folder::read(&dir, None)?;
                 let test = pair.test.map(Part::from);
                 Ok(data_set(name, pair.train.into(), test, dir.display().to_string(), None))

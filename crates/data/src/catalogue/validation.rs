@@ -54,7 +54,7 @@ impl Catalogue {
                     Parts::Several(names) => wrong(format!("it has the parts {names}; give shards of one part alone")),
                     Parts::Wrong(error) => error,
                 })?;
-                let memory = Arc::new(Memory::up_to(options.memory));
+                let memory = Arc::new(Memory::up_to(options.records_memory()));
                 let open = Open { verify: options.verify, skip_bad: options.skip_bad, memory, ..Open::default() };
                 let records = open.records(&path)?;
                 let skipped = records.skipped().list().to_vec();

@@ -57,6 +57,29 @@ pub(crate) fn present(folder: &Path) -> Vec<PathBuf> {
     BATCHES.iter().map(|batch| folder.join(format!("{batch}.{kind}"))).filter(|path| path.is_file()).collect()
 }
 
+/// Bytes that the batches of a folder take while they are read: all pictures, and the largest file once more.
+pub(crate) fn bytes(folder: &Path) -> Result<u64> {
+    let (mut all, mut largest) = (0u64, 0);
+    for path in present(folder) {
+        let len = fs::metadata(&path).map_err(DataError::io("read", &path))?.len();
+        let png = path.extension().is_some_and(|e| e == "png");
+        // What a picture says of itself is checked when it is read.
+        let pictures = if png { png_bytes(&path)? } else { len };
+        (all, largest) = (all.saturating_add(pictures), largest.max(len));
+    }
+    Ok(all.saturating_add(largest))
+}
+
+/// Bytes of a PNG picture's pixels, by its header.
+fn png_bytes(path: &Path) -> Result<u64> {
+    let mut start = Vec::new();
+    let file = fs::File::open(path).map_err(DataError::io("read", path))?;
+    file.take(64).read_to_end(&mut start).map_err(DataError::io("read", path))?;
+    let number =
+        |at: usize| start.get(at..at + 4).map_or(0, |b| u64::from(u32::from_be_bytes([b[0], b[1], b[2], b[3]])));
+    Ok(number(16).saturating_mul(number(20)).saturating_mul(3)) // width and height of the first chunk
+}
+
 /// Reads a folder that holds the batches, or their archive.
 pub(crate) fn read(folder: &Path) -> Result<Both> {
     if folder.join("data_batch_1.bin").is_file() {

@@ -74,6 +74,21 @@ pub enum DataError {
         /// The dimensions of the header.
         dims: Vec<u64>,
     },
+    /// More than there is memory for.
+    #[error(
+        "{what} takes {} in memory, but {} are free; free some, take a machine with more, or turn it into records, which are \
+         read while training (paceline prepare)",
+        paceline_base::text::bytes(*needs),
+        paceline_base::text::bytes(*free)
+    )]
+    DoesNotFit {
+        /// Which set.
+        what: String,
+        /// Bytes of its samples.
+        needs: u64,
+        /// Bytes that are free.
+        free: u64,
+    },
     /// A damaged gzip stream.
     #[error("{file}: damaged gzip data ({reason}); fetch the file again")]
     CorruptGzip {

@@ -118,6 +118,17 @@ impl Fake {
         Self::part(spec, seed, spec.count as u64, spec.test_count(), Self::MAX_BYTES)
     }
 
+    /// Bytes that both parts of a set take.
+    pub fn bytes(spec: &FakeSpec) -> u64 {
+        let size: usize = spec.shape.iter().product();
+        let part = |count: usize| (size * Self::distinct_of(count, size, Self::MAX_BYTES)) as u64;
+        part(spec.count) + part(spec.test_count())
+    }
+
+    fn distinct_of(count: usize, size: usize, max_bytes: usize) -> usize {
+        count.min((max_bytes / size).max(1))
+    }
+
     /// How many samples differ; sample `i` is sample `i % distinct`.
     pub fn distinct(&self) -> usize {
         self.0.distinct
@@ -125,7 +136,7 @@ impl Fake {
 
     fn part(spec: &FakeSpec, seed: u64, first: u64, count: usize, max_bytes: usize) -> Self {
         let size: usize = spec.shape.iter().product();
-        let distinct = count.min((max_bytes / size).max(1));
+        let distinct = Self::distinct_of(count, size, max_bytes);
         let bytes = Painter::new(&spec.shape, spec.classes, seed).paint(first, distinct, size);
         Self(Arc::new(Inner {
             shape: spec.shape.clone(),

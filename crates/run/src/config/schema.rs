@@ -164,10 +164,11 @@ schema! {
         /// processes that paceline launch starts, on one machine or many). All give the same results, to rounding.
         name: StrategyName = StrategyName::Single, Limit::None;
         /// How many replicas (mirrored); "auto" tries some numbers for a moment and takes the fastest. Over processes:
-        /// how many in each; "auto" is one.
+        /// how many in each; "auto" is one. At most as many as train.batch has samples.
         replicas: Auto<usize> = Auto::Auto, Limit::AtLeast(1.0);
         /// Threads of each replica; "auto" tries some numbers for a moment and takes the fastest. Over processes "auto" is
-        /// the cores of a host, divided by the replicas there.
+        /// the cores of a host, divided by the replicas there. Replicas times threads of one process are at most 64 for each
+        /// core, or 1,024.
         threads: Auto<usize> = Auto::Auto, Limit::AtLeast(1.0);
         /// The core to run on (one-device).
         device: CpuCore = CpuCore(0), Limit::None;

@@ -15,8 +15,6 @@ use paceline_prepare::feed::{Augment, DiskCache, MemoryCache, cache, check};
 use paceline_record::InputFacts;
 use std::sync::Arc;
 
-/// The share of free memory that unpacked records, and the places of all records, may take.
-const RECORDS_SHARE: f64 = 0.5;
 /// The share of free memory that a cache may take.
 const FREE_SHARE: f64 = 0.7;
 
@@ -40,6 +38,7 @@ pub struct RunData {
 
 /// Opens the data and splits it.
 pub fn open_data(config: &Config) -> Result<RunData> {
+    crate::limits::check_threads("data.threads", 1, threads(config))?;
     let catalogue = Catalogue::from_env();
     let data = &config.data;
     let options = Options {
@@ -52,7 +51,7 @@ pub fn open_data(config: &Config) -> Result<RunData> {
         },
         verify: data.verify,
         skip_bad: data.skip_bad,
-        memory: records_memory(),
+        memory: Some(paceline_record::machine::free_memory_bytes()).filter(|&free| free > 0),
     };
     let mut set = catalogue.open(&data.name, &options)?;
     tracing::info!("data: {}", set.origin);
@@ -96,14 +95,6 @@ pub fn open_data(config: &Config) -> Result<RunData> {
         local: None,
         caches,
     })
-}
-
-/// What unpacked records may take; what the library allows where the free memory is not known.
-fn records_memory() -> u64 {
-    match paceline_record::machine::free_memory_bytes() {
-        0 => Options::default().memory,
-        free => (RECORDS_SHARE * free as f64) as u64,
-    }
 }
 
 /// Keys that say how to decode mean nothing for samples that are in memory.

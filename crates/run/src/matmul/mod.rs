@@ -185,18 +185,26 @@ pub fn matmul(
             .map(|(i, comm)| {
                 let task = task(if i == 0 { progress } else { &silent });
                 let placements = &checked.placements;
-                scope.spawn(move || {
+                let work = move || {
                     let mut rank = Rank::new(comm)?;
                     let all = work(&mut rank, placements, &options.layouts, &task, distant);
                     if let Err(e) = &all {
                         rank.abort(e.message());
                     }
                     all
+                };
+                // If it does not start, its end of the connection is dropped, and the others fail instead of waiting.
+                std::thread::Builder::new().spawn_scoped(scope, work).map_err(|e| {
+                    Error::failure(format!(
+                        "the thread of rank {i} cannot start ({e}): {i} of {local} were started; use fewer --ranks"
+                    ))
                 })
             })
             .collect();
-        let ended = threads.into_iter().map(|t| t.join());
-        ended.map(|r| r.unwrap_or_else(|_| Err(Error::internal("a rank panicked")))).collect()
+        let ended = threads
+            .into_iter()
+            .map(|t| t.and_then(|t| t.join().unwrap_or_else(|_| Err(Error::internal("a rank panicked")))));
+        ended.collect()
     });
     let result = agree(world, first_cause(results))?;
     if let Some(out) = out {

@@ -27,6 +27,7 @@ impl Checked {
         let wrong = |words: &str| Err(Error::user(words));
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
         let local = options.ranks.unwrap_or(if world.processes() > 1 { 1 } else { cores });
+        crate::limits::check_threads("--ranks", local, 1)?;
         // All processes must come to this, whatever is wrong with the options.
         let counts = world.gather(&(local as u64).to_le_bytes())?;
         let counts: Vec<usize> =
