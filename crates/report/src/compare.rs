@@ -73,7 +73,8 @@ pub(crate) fn compare_summaries(summaries: &[Summary], settings: &[Settings]) ->
     let unknown = Settings::default();
     let of = |i: usize| settings.get(i).unwrap_or(&unknown);
     let works: Vec<Vec<String>> = summaries.iter().enumerate().map(|(i, s)| of(i).work(s)).collect();
-    let differs = differences(settings);
+    let shown: Vec<Settings> = settings.iter().zip(summaries).map(|(all, summary)| all.telling(summary)).collect();
+    let differs = differences(&shown);
     let rows = summaries.iter().enumerate().map(|(i, summary)| {
         let mut alike = (0..summaries.len()).filter(|&other| works[other] == works[i]);
         let baseline = alike.next().filter(|_| alike.next().is_some());

@@ -27,7 +27,7 @@ pub(crate) struct Column {
 impl Column {
     pub(crate) fn left(title: &str, cells: impl IntoIterator<Item = String>) -> Self {
         let cells = cells.into_iter().map(|text| Cell { text: plain(&text), bold: false }).collect();
-        Self { title: title.into(), align: Align::Left, shrink_to: None, cells }
+        Self { title: plain(title), align: Align::Left, shrink_to: None, cells }
     }
 
     pub(crate) fn right(title: &str, cells: impl IntoIterator<Item = String>) -> Self {

@@ -52,6 +52,12 @@ impl Settings {
         Self(all)
     }
 
+    /// Without what says nothing here: one replica has nobody to share updates with.
+    pub(crate) fn telling(&self, summary: &Summary) -> Self {
+        let alone = |key: &str| matches!(key, "strategy.update" | "strategy.bucket") && summary.replicas <= 1;
+        Self(self.0.iter().filter(|(key, _)| !alone(key)).map(|(key, value)| (key.clone(), value.clone())).collect())
+    }
+
     /// What must be equal for two throughputs to be comparable: the network, the samples, the batch, the rule, the epochs. A rate
     /// or a seed changes what is learnt, not how much there is to do.
     pub(crate) fn work(&self, summary: &Summary) -> Vec<String> {
@@ -119,6 +125,8 @@ mod tests {
         assert_ne!(a.work(&summary), c.work(&summary));
         assert_eq!(differences(&[a.clone(), b]), ["cache none, rate 0.1", "cache memory, rate 0.2"]);
         assert_eq!(differences(&[a.clone(), c]), ["optimizer sgd", "optimizer adam"]);
+        let update = |how: &str| settings(&format!("[config.strategy]\nupdate='{how}'"));
+        assert_eq!(differences(&[update("sharded").telling(&summary), update("replicated")]), ["", ""], "one replica");
         assert_eq!(differences(&[a, Settings::default()]), ["", ""], "what is not known does not differ");
     }
 }

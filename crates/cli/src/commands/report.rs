@@ -3,7 +3,7 @@
 use crate::flags::Report;
 use crate::screen::{self, say};
 use paceline::record::{RunData, Study, Work, read_run, read_study, work_of};
-use paceline::{Error, Result, report};
+use paceline::{Error, Result, report, text};
 use std::path::{Path, PathBuf};
 
 /// The run directories directly in a folder that is none itself, such as `runs` or `runs/demo`, by name.
@@ -71,7 +71,7 @@ fn show(runs: &[RunData]) {
     }
     for run in &trainings {
         for verdict in report::verdicts(run) {
-            say!("{}: {verdict}", run.name);
+            say!("{}: {verdict}", text::visible(&run.name));
         }
     }
     let summaries: Vec<_> = preparations.iter().filter_map(|run| run.summary.as_ref()).collect();
@@ -80,7 +80,7 @@ fn show(runs: &[RunData]) {
     }
     for summary in summaries {
         if let Some(words) = report::preparation_words(summary) {
-            say!("{}: {words}", summary.name);
+            say!("{}: {words}", text::visible(&summary.name));
         }
     }
     for run in runs {

@@ -1,6 +1,6 @@
 //! A machine that others use too: what they took is not called computing.
 
-use crate::session::{Session, has};
+use crate::session::{Session, flat, has};
 use std::process::{Child, Stdio};
 
 /// Programs that do nothing but run, until they are dropped.
@@ -35,7 +35,7 @@ fn what_other_programs_took_is_said_and_not_called_computing() {
     let settings = "--set data.name=fake:28x28:10:4000 --set model.hidden=[256] --set train.epochs=6 --threads 1";
     let out = s.ok(&format!("train {settings} --run-dir r"));
     drop(busy);
-    has(&out, &["other programs took", "threads of this run were ready to run for", "cores used"]);
+    has(&flat(&out), &["other programs took", "threads of this run were ready to run for", "cores used"]);
     assert!(!out.contains("compute bound"), "{out}");
     let cpu = &s.summary("r")["cpu"][0];
     let figure = |key: &str| cpu[key].as_f64().unwrap_or_else(|| panic!("{key} in {cpu}"));

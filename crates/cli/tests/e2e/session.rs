@@ -165,6 +165,11 @@ pub fn failed(code: i32, line: &str, output: &Output) -> String {
     err.into_owned()
 }
 
+/// A text as one line, wherever it was wrapped.
+pub fn flat(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// Checks that all words occur in a text.
 pub fn has(text: &str, words: &[&str]) {
     for word in words {

@@ -67,7 +67,7 @@ pub(crate) fn table(comparison: &Comparison) -> String {
             best(Wins::Largest, |row| row.test_accuracy),
         ),
     ];
-    let differ = word("differs in", |row| same(&row.differs));
+    let differ = word(DIFFERS, |row| same(&row.differs));
     // What is the same everywhere is said once; columns without any value say nothing.
     let mut shared = Vec::new();
     columns.retain(|column| {
@@ -91,39 +91,10 @@ pub(crate) fn table(comparison: &Comparison) -> String {
         let who = if rows.len() > 1 { "All runs" } else { "The run" };
         write!(out, "<p class=\"shared\">{who}: {}.</p>", shared.join(", ")).unwrap();
     }
-    out.push_str("<div class=\"card scroll\"><table class=\"sortable\"><thead><tr><th><button>run</button></th>");
-    let against = "<th><button>against</button></th>";
-    for column in &columns {
-        let class = if column.number { " class=\"n\"" } else { "" };
-        write!(out, "<th{class}><button>{}</button></th>", column.title).unwrap();
-        out.push_str(if compared && column.title == "per core" { against } else { "" });
-    }
-    out.push_str("<th class=\"where\">where the time went</th></tr></thead><tbody>");
-    for (i, row) in rows.iter().enumerate() {
-        write!(
-            out,
-            "<tr><th scope=\"row\" title=\"{name}\" data-v=\"{name}\"><span class=\"key r{}\"></span>{name}</th>",
-            i % COLOURS,
-            name = Esc(&row.name)
-        )
-        .unwrap();
-        for column in &columns {
-            let (text, sort) = (column.cell)(row);
-            let best = column.best.get(i).copied().unwrap_or(false);
-            let class = match (column.number, best) {
-                (true, true) => " class=\"n best\"",
-                (true, false) => " class=\"n\"",
-                _ => "",
-            };
-            write!(out, "<td{class} data-v=\"{}\">{}</td>", Esc(sort), Esc(text)).unwrap();
-            if compared && column.title == "per core" {
-                let name = comparison.against(i);
-                write!(out, "<td data-v=\"{0}\">{0}</td>", Esc(name)).unwrap();
-            }
-        }
-        write!(out, "<td class=\"where\">{}</td></tr>", bar(&row.fractions, false)).unwrap();
-    }
-    out.push_str("</tbody></table></div>");
+    // Two tables, each of which fits on a page: what was trained, and how fast.
+    let (speed, results): (Vec<Column>, Vec<Column>) = columns.into_iter().partition(|c| SPEED.contains(&c.title));
+    push_table(&mut out, comparison, &results, false, false);
+    push_table(&mut out, comparison, &speed, compared, true);
     if compared {
         out.push_str(
             "<p class=\"muted\">Speed-up and the fastest of each kind: against the first run with the same work (network, \
@@ -131,6 +102,53 @@ pub(crate) fn table(comparison: &Comparison) -> String {
         );
     }
     out
+}
+
+/// The column of settings, which may wrap.
+const DIFFERS: &str = "differs in";
+/// Titles of the second table.
+const SPEED: [&str; 6] = ["strategy", "cores", "time,\u{a0}s", "examples/s", "speed-up", "per core"];
+
+/// One table; `against` adds the run with which each is compared, `times` a bar of where the time went.
+fn push_table(out: &mut String, comparison: &Comparison, columns: &[Column], against: bool, times: bool) {
+    out.push_str(
+        "<div class=\"card scroll compared\"><table class=\"sortable\"><thead><tr><th><button>run</button></th>",
+    );
+    for column in columns {
+        let class = if column.number { " class=\"n\"" } else { "" };
+        write!(out, "<th{class}><button>{}</button></th>", column.title).unwrap();
+    }
+    out.push_str(if against { "<th><button>against</button></th>" } else { "" });
+    out.push_str(if times { "<th class=\"where\">where the time went</th>" } else { "" });
+    out.push_str("</tr></thead><tbody>");
+    for (i, row) in comparison.rows.iter().enumerate() {
+        write!(
+            out,
+            "<tr><th scope=\"row\" title=\"{name}\" data-v=\"{name}\"><span class=\"key r{}\"></span>{name}</th>",
+            i % COLOURS,
+            name = Esc(&row.name)
+        )
+        .unwrap();
+        for column in columns {
+            let (text, sort) = (column.cell)(row);
+            let best = column.best.get(i).copied().unwrap_or(false);
+            let class = match (column.number, best) {
+                (true, true) => " class=\"n best\"",
+                (true, false) => " class=\"n\"",
+                _ if column.title == DIFFERS => " class=\"words\"",
+                _ => "",
+            };
+            write!(out, "<td{class} data-v=\"{}\">{}</td>", Esc(sort), Esc(text)).unwrap();
+        }
+        if against {
+            write!(out, "<td data-v=\"{0}\">{0}</td>", Esc(comparison.against(i))).unwrap();
+        }
+        if times {
+            write!(out, "<td class=\"where\">{}</td>", bar(&row.fractions, false)).unwrap();
+        }
+        out.push_str("</tr>");
+    }
+    out.push_str("</tbody></table></div>");
 }
 
 fn same(text: &str) -> (String, String) {

@@ -26,7 +26,13 @@ pub fn verdicts(split: &[TimeSplit], cpu: &[CpuUse]) -> Vec<Verdict> {
     let shortage = shortage(split, cpu);
     // Kernels whose cores others had are not what bounds a run, though a clock on the wall says so.
     let compute_bound = compute_bound(split).filter(|_| shortage.is_empty());
-    let bounds = [waiting(split), input_bound(split), transfer_bound(split), checkpoint_bound(split), compute_bound];
+    let waiting = waiting(split).map(|verdict| match shortage.is_empty() {
+        true => verdict,
+        false => {
+            Verdict { advice: "a rank whose core others have keeps all waiting: see what took it".into(), ..verdict }
+        }
+    });
+    let bounds = [waiting, input_bound(split), transfer_bound(split), checkpoint_bound(split), compute_bound];
     shortage.into_iter().chain(bounds.into_iter().flatten()).collect()
 }
 
@@ -288,6 +294,8 @@ mod tests {
         let unknown = CpuUse { delayed: None, others: None, ..busy };
         assert_eq!(titles(unknown), ["other programs took at least 64 %"]);
         assert_eq!(titles(CpuUse { cpu: 19.0, ..unknown }), ["compute bound"], "two threads");
+        let waits = verdicts(&[split(0.0, 3.0, 7.0, 0.0); 2], &[busy]);
+        assert!(waits[1].title == "ranks idle" && !waits[1].advice.contains("larger batch"), "{waits:?}");
         assert_eq!(titles(CpuUse { stolen: 3.0, ..quiet }), ["the hypervisor took 15 %"]);
         let limited = CpuUse { throttled: 62, periods: 100, limit: Some(0.5), ..quiet };
         assert_eq!(titles(limited), ["throttled by the container's CPU limit"]);
