@@ -61,7 +61,7 @@ pub(crate) fn present(folder: &Path) -> Vec<PathBuf> {
 pub(crate) fn bytes(folder: &Path) -> Result<u64> {
     let (mut all, mut largest) = (0u64, 0);
     for path in present(folder) {
-        let len = fs::metadata(&path).map_err(DataError::io("read", &path))?.len();
+        let len = std::fs::metadata(&path).map_err(DataError::io("read", &path))?.len();
         let png = path.extension().is_some_and(|e| e == "png");
         // What a picture says of itself is checked when it is read.
         let pictures = if png { png_bytes(&path)? } else { len };
@@ -73,7 +73,7 @@ pub(crate) fn bytes(folder: &Path) -> Result<u64> {
 /// Bytes of a PNG picture's pixels, by its header.
 fn png_bytes(path: &Path) -> Result<u64> {
     let mut start = Vec::new();
-    let file = fs::File::open(path).map_err(DataError::io("read", path))?;
+    let file = crate::open_regular(path).map_err(DataError::io("read", path))?;
     file.take(64).read_to_end(&mut start).map_err(DataError::io("read", path))?;
     let number =
         |at: usize| start.get(at..at + 4).map_or(0, |b| u64::from(u32::from_be_bytes([b[0], b[1], b[2], b[3]])));

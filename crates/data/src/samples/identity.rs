@@ -6,7 +6,7 @@
 //! between the places that were looked at.
 
 use sha2::{Digest, Sha256};
-use std::fs::{self, File, Metadata};
+use std::fs::Metadata;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
