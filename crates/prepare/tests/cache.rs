@@ -214,7 +214,7 @@ fn two_caches_of_the_same_samples_in_one_process_do_not_wait_for_each_other() {
     assert_eq!(two.outcome(), None);
     drop(third);
     let left = files(temp.path());
-    assert_eq!(left, [whole.clone()]);
+    assert_eq!(left, std::slice::from_ref(&whole));
     assert_eq!(fs::read(&whole).unwrap(), first, "the first is not written over");
     check(&one, 1, 0..COUNT);
     drop((one, two));
