@@ -1,6 +1,6 @@
 //! `steps.jsonl` and `summary.json` tell the same: weighted by samples, the steps of an epoch give its training loss.
 
-use crate::session::{SMALL, Session, has};
+use crate::session::{Session, has};
 
 /// Over the lines of each epoch, of every rank and of all together.
 #[track_caller]
