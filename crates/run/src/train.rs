@@ -373,7 +373,7 @@ fn rate_note(before: &Config, resolved: &Resolved, from: &Checkpoint) -> Option<
 /// A rate in few digits: 0.001, 7.5e-4, 2.7e-8.
 fn number(rate: f64) -> String {
     if rate == 0.0 || (1e-3..1e4).contains(&rate) {
-        format!("{:.4}", rate).trim_end_matches('0').into()
+        format!("{:.4}", rate).trim_end_matches('0').trim_end_matches('.').into()
     } else {
         format!("{rate:.2e}")
     }
