@@ -332,8 +332,8 @@ fn judge(locked: Option<bool>, holder: Holder, here: &str, age: Option<Duration>
     // A lock that is free says nothing of other machines, and touches come late over a network.
     let unsure = locked.is_none() || holder.machine != here;
     let age = age.filter(|&age| age < 2 * SILENCE)?;
-    (unsure && holder.ended.is_none() && !holder.machine.is_empty())
-        .then(|| Writer::Alive { holder, heard: Some(age.as_secs()) })
+    let open_end = holder.ended.is_none() && !holder.machine.is_empty();
+    (unsure && open_end).then_some(Writer::Alive { holder, heard: Some(age.as_secs()) })
 }
 
 fn open(path: &Path) -> Result<File> {
