@@ -66,6 +66,7 @@ fn a_checkpoint_waits_until_every_rank_has_recorded() {
         batch: GlobalBatch::new(6).unwrap(),
         eval_batch: 24,
         rate: Arc::new(|_| 0.1),
+        monitor: Default::default(),
         patience: 0,
         min_delta: 0.0,
         max_steps: 0,
