@@ -1,8 +1,8 @@
 //! WebP, BMP and GIF, by the `image` crate: to 8-bit grey or RGB, alpha dropped as for PNG.
 //!
 //! Photo collections of the field hold some of each. Of an animation the first frame is taken; where it does not cover
-//! the picture, that stays black. Sizes are read by hand and checked before a decoder is made, because a header may
-//! promise more than memory holds.
+//! the picture, or is transparent by a GIF's palette, that is black. Sizes are read by hand and checked before a decoder is
+//! made, because a header may promise more than memory holds.
 
 use crate::error::{ImageError, Result};
 use crate::exif;

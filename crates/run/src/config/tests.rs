@@ -148,7 +148,7 @@ fn flags_take_values_without_quotes() {
     assert_eq!(config.data.validation, paceline_data::Split::Test);
     for path in ["./val", "photos/val", "val.csv", "/data/val"] {
         let mut config = Config::default();
-        config.set(&format!("data.validation={path}")).unwrap();
+        config.set("data.validation", path).unwrap();
         assert_eq!(config.data.validation, paceline_data::Split::Path(path.into()));
         let again = Config::from_toml(&config.to_toml(), "again").unwrap();
         assert_eq!(again.data.validation, config.data.validation);
