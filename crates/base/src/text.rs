@@ -54,6 +54,11 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
     }
 }
 
+/// `1 core`, `2 cores`.
+pub fn counted(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
 /// Seconds for a person: `"850 µs"`, `"12.3 s"`, `"4 min 05 s"`.
 pub fn duration(seconds: f64) -> String {
     match seconds {

@@ -66,6 +66,19 @@ fn webp_size(chunk: &[u8]) -> Result<(usize, usize, usize)> {
     }
 }
 
+/// The EXIF chunk of a WebP file. By hand, since the crate takes as much memory for a chunk as the file says that it has.
+fn webp_exif(kind: Kind, bytes: &[u8]) -> Option<&[u8]> {
+    let mut chunks = bytes.get(12..).filter(|_| kind == Kind::WebP)?;
+    loop {
+        let (head, rest) = chunks.split_at_checked(8)?;
+        let length = u32_at(head, 4) as usize;
+        if head.starts_with(b"EXIF") {
+            return rest.get(..length);
+        }
+        chunks = rest.get(length.checked_next_multiple_of(2)?..)?;
+    }
+}
+
 /// A decoder with its header read.
 struct Open<'a> {
     decoder: Box<dyn ImageDecoder + 'a>,
@@ -84,7 +97,7 @@ fn open<'a>(kind: Kind, bytes: &'a [u8], limits: &Limits) -> Result<Open<'a>> {
     let input = Cursor::new(bytes);
     let failed = |error| wrong(kind, &error, bytes);
     let mut channels = None;
-    let mut decoder: Box<dyn ImageDecoder + 'a> = match kind {
+    let decoder: Box<dyn ImageDecoder + 'a> = match kind {
         Kind::Gif => Box::new(GifDecoder::new(input).map_err(failed)?),
         Kind::Bmp => {
             let decoder = BmpDecoder::new(input).map_err(failed)?;
@@ -99,9 +112,8 @@ fn open<'a>(kind: Kind, bytes: &'a [u8], limits: &Limits) -> Result<Open<'a>> {
         let what = format!("a picture of {w}×{h} pixels in a file that states {width}×{height}");
         return Err(ImageError::malformed(what, offset));
     }
-    let exif = decoder.exif_metadata().ok().flatten();
     // Some programs put the head of a JPEG's EXIF segment before it.
-    let tiff = exif.as_deref().map(|exif| exif.strip_prefix(b"Exif\0\0").unwrap_or(exif));
+    let tiff = webp_exif(kind, bytes).map(|exif| exif.strip_prefix(b"Exif\0\0").unwrap_or(exif));
     let orientation = tiff.and_then(exif::orientation).unwrap_or(1);
     let (width, height) = if exif::swaps(orientation) { (height, width) } else { (width, height) };
     let channels = channels.unwrap_or_else(|| usize::from(decoder.color_type().channel_count()));

@@ -5,7 +5,7 @@
 //! known once it is lowered: see [`memory`](crate::memory).
 
 use crate::trial::cores;
-use paceline_base::text::bytes;
+use paceline_base::text::{bytes, counted};
 use paceline_base::units::GlobalBatch;
 use paceline_base::{Error, Result};
 use paceline_record::machine;
@@ -20,7 +20,7 @@ fn most_threads(cores: usize, allowed: Option<u64>) -> (usize, String) {
     let most = ANYWHERE.max(PER_CORE * cores);
     match allowed.map(|n| usize::try_from(n).unwrap_or(usize::MAX)) {
         Some(n) if n < most => (n, format!("this system lets it start {n}")),
-        _ => (most, format!("at most {most} are started on {cores} core(s)")),
+        _ => (most, format!("at most {most} are started on {}", counted(cores, "core"))),
     }
 }
 
@@ -35,7 +35,7 @@ fn threads_fit(keys: &str, ranks: usize, threads: usize, cores: usize, allowed: 
     if wanted <= most {
         return Ok(());
     }
-    let product = if ranks > 1 { format!("{ranks} rank(s) × {threads} thread(s) = ") } else { String::new() };
+    let product = if ranks > 1 { format!("{ranks} ranks × {} = ", counted(threads, "thread")) } else { String::new() };
     Err(Error::user(format!(
         "{product}{wanted} threads are asked for in one process, but {why}; give a smaller {keys}"
     )))
@@ -58,13 +58,14 @@ pub fn check_parameters(replicas: usize, parameters: usize, free: u64) -> Result
     if free == 0 || least <= free {
         return Ok(());
     }
-    let fits = free / (4 * parameters.max(1) as u64);
+    let fits = free / (parameters.max(1) as u64).saturating_mul(4);
     let advice = match fits {
         0 => "take a smaller model, or a machine with more memory".into(),
         n => format!("give strategy.replicas of less than {}, or take a smaller model", n + 1),
     };
     Err(Error::user(format!(
-        "the {parameters} parameters of {replicas} replica(s) alone take {}, but {} are free; {advice}",
+        "the {parameters} parameters of {} alone take {}, but {} are free; {advice}",
+        counted(replicas, "replica"),
         bytes(least),
         bytes(free)
     )))
@@ -83,11 +84,11 @@ mod tests {
     fn more_threads_than_can_run_are_refused_with_the_figures() {
         let of = |ranks, threads, cores, allowed| threads_fit("strategy.threads", ranks, threads, cores, allowed);
         check(of(1, 100_000, 2, None), "100000 threads are asked for in one process, but at most 1024");
-        check(of(1_000_000, 1, 2, None), "1000000 rank(s) × 1 thread(s) = 1000000 threads");
+        check(of(1_000_000, 1, 2, None), "1000000 ranks × 1 thread = 1000000 threads");
         check(of(usize::MAX, 2, 2, None), "give a smaller strategy.threads");
         check(of(512, 2, 2, None), "fits");
         check(of(64, 64, 64, None), "fits");
-        check(of(65, 64, 64, None), "at most 4096 are started on 64 core(s)");
+        check(of(65, 64, 64, None), "at most 4096 are started on 64 cores");
         check(of(1, 200, 2, Some(100)), "this system lets it start 100");
         check(of(1, 200, 2, Some(1 << 22)), "fits");
     }
@@ -100,7 +101,7 @@ mod tests {
         check(check_parameters(4, 1 << 28, 4 << 30), "fits");
         check(
             check_parameters(5, 1 << 28, 4 << 30),
-            "5 replica(s) alone take 5.0 GiB, but 4.0 GiB are free; give strategy.replicas of less than 5",
+            "5 replicas alone take 5.0 GiB, but 4.0 GiB are free; give strategy.replicas of less than 5",
         );
         check(check_parameters(1, 1 << 31, 4 << 30), "take a smaller model");
         check(check_parameters(usize::MAX, usize::MAX, 1 << 30), "alone take");

@@ -358,10 +358,10 @@ fn rate_note(before: &Config, resolved: &Resolved, from: &Checkpoint) -> Option<
         at(new(step), step)
     );
     let epochs = (before.train.epochs, now.train.epochs);
-    if now.schedule.name == ScheduleName::Cosine && now.schedule.epochs == Auto::Auto && epochs.0 != epochs.1 {
+    if now.schedule.name == ScheduleName::Cosine && now.schedule.length == Auto::Auto && epochs.0 != epochs.1 {
         words += &format!(
             ", because cosine comes down over {1} epochs instead of {0}. The result is not that of {1} epochs from the start; \
-             schedule.epochs = {0} keeps the old curve ({2})",
+             schedule.length = {0} keeps the old curve ({2})",
             epochs.0,
             epochs.1,
             at(old(step), step)

@@ -20,6 +20,8 @@ input_channels = 1
 [[layer]]
 type = "relu"
 [[layer]]
+type = "flatten"
+[[layer]]
 type = "dense"
 units = "classes"
 [[layer]]

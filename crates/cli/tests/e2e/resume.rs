@@ -80,7 +80,7 @@ fn with_warm_up_and_early_stopping() {
 #[test]
 fn with_a_cosine_that_max_steps_does_not_shorten() {
     check("--set schedule.name=cosine", &[6, 19, 30]);
-    check("--set schedule.name=cosine --set schedule.warmup=0.5 --set schedule.epochs=2.5", &[12, 31]);
+    check("--set schedule.name=cosine --set schedule.warmup=0.5 --set schedule.length=2.5", &[12, 31]);
 }
 
 /// Learning rates by step, of runs that record each.
@@ -97,11 +97,11 @@ fn more_epochs_of_a_finished_cosine_are_said_with_what_they_do_to_the_rate() {
     let out = s.ok("train --resume r --set train.epochs=4");
     let words = ["learning rate changes", "at step 23 before", "0.005 at step 24 now", "4 epochs instead of 2"];
     has(&out, &words);
-    has(&out, &["schedule.epochs = 2 keeps the old curve (0 at step 24)"]);
+    has(&out, &["schedule.length = 2 keeps the old curve (0 at step 24)"]);
     let (rates, end) = (rates(&s, "r"), std::f64::consts::PI / 48.0);
     assert!(rates[23] < 1e-4 && (rates[24] - 0.005).abs() < 1e-12, "{} then {}", rates[23], rates[24]);
     assert!((rates[47] - 0.01 * 0.5 * (1.0 + (47.0 * end).cos())).abs() < 1e-12);
-    let out = s.ok("train --resume kept --set train.epochs=3 --set schedule.epochs=2");
+    let out = s.ok("train --resume kept --set train.epochs=3 --set schedule.length=2");
     assert!(!out.contains("learning rate changes"), "the same curve:\n{out}");
     assert_eq!(self::rates(&s, "kept")[24..], [0.0; 12]);
     // Nothing is said where nothing changes.

@@ -90,7 +90,7 @@ impl Config {
         use ScheduleName::{Cosine, Exponential, Step};
         self.only_for("schedule.step_epochs", "schedule.name", self.schedule.name, &[Step], "")?;
         self.only_for("schedule.gamma", "schedule.name", self.schedule.name, &[Step, Exponential], "")?;
-        self.only_for("schedule.epochs", "schedule.name", self.schedule.name, &[Cosine], "")?;
+        self.only_for("schedule.length", "schedule.name", self.schedule.name, &[Cosine], "")?;
         self.only_for("schedule.floor", "schedule.name", self.schedule.name, &[Cosine], "")
     }
 

@@ -23,7 +23,7 @@ impl RateSchedule {
 
     /// The steps (with parts of one) after which the schedule is at its end, in a run of `epochs` epochs.
     pub fn length(&self, steps_per_epoch: u64, epochs: u64) -> f64 {
-        self.epochs.chosen().unwrap_or(epochs as f64) * steps_per_epoch as f64
+        self.length.chosen().unwrap_or(epochs as f64) * steps_per_epoch as f64
     }
 
     /// The rate of `step` (from 0), where the schedule is `length` steps long.
@@ -128,7 +128,7 @@ mod tests {
     fn the_length_is_the_epochs_of_the_run_or_its_own() {
         let mut cosine = schedule(ScheduleName::Cosine);
         assert_eq!(cosine.length(PER_EPOCH, 20), LENGTH);
-        cosine.epochs = Auto::Is(2.5);
+        cosine.length = Auto::Is(2.5);
         assert_eq!(cosine.length(PER_EPOCH, 20), 25.0);
     }
 

@@ -116,7 +116,7 @@ schema! {
     /// How the learning rate moves over the run.
     [schedule] RateSchedule {
         /// The shape after the warm-up: step falls by schedule.gamma every schedule.step_epochs, exponential by
-        /// schedule.gamma per epoch in small steps, cosine down half a wave over schedule.epochs.
+        /// schedule.gamma per epoch in small steps, cosine down half a wave over schedule.length.
         name: ScheduleName = ScheduleName::Constant, Limit::None;
         /// Epochs over which the rate rises in a straight line at first; 0 for none.
         warmup: f64 = 0.0, Limit::AtLeast(0.0);
@@ -127,7 +127,7 @@ schema! {
         /// Epochs after which cosine has come down, counted from the first, the warm-up included; "auto" is train.epochs.
         /// train.max_steps does not shorten it, so that a run which stops there goes on as if it had not. Parts of an
         /// epoch, such as 2.5, are fine.
-        epochs: Auto<f64> = Auto::Auto, Limit::Above(0.0);
+        length: Auto<f64> = Auto::Auto, Limit::Above(0.0);
         /// Where cosine ends, as a share of the rate.
         floor: f64 = 0.0, Limit::From(0.0, 1.0);
     }
@@ -153,7 +153,7 @@ schema! {
         /// By how much train.monitor has to get better for early stopping to count anew.
         min_delta: f64 = 0.0, Limit::AtLeast(0.0);
         /// Stop after so many steps, also within an epoch; 0 for no limit. The learning rate does not depend on it: see
-        /// schedule.epochs.
+        /// schedule.length.
         max_steps: u64 = 0, Limit::AtLeast(0.0);
     }
 

@@ -265,6 +265,7 @@ fn values_for(key: &Key) -> Vec<&'static str> {
         "disk",
         "bf16",
         "top-k",
+        "val-loss",
         "shared",
         "local",
         "96",
