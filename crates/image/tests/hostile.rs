@@ -281,7 +281,7 @@ fn png_with_more_than_its_picture() {
     let bomb = paceline_image::encode_png(&large).unwrap();
     let mut bomb = bomb;
     bomb[16..24].copy_from_slice(&[0, 0, 0, 2, 0, 0, 0, 1]);
-    let head = chunk(b"IHDR", &bomb[16..29].to_vec());
+    let head = chunk(b"IHDR", &bomb[16..29]);
     bomb.splice(8..33, head);
     match decode(&bomb) {
         Ok(pixels) => assert_eq!((pixels.width, pixels.height), (2, 1)),

@@ -51,13 +51,13 @@ impl<C: Scheme> Body for Forward<C> {
         for (first, count) in Pieces::new(self.tiles.0, self.tiles.1, self.block) {
             // SAFETY: scratch has room for a block; tiles and images are within the problem.
             unsafe {
-                for t in 0..count {
+                for (t, silent) in silent[..count].iter_mut().enumerate() {
                     let (sample, row, column) = self.shape.place::<C>(first + t);
                     let rectangle = self.shape.patch::<C>(sample, row, column);
                     let (source, to) = (&self.source, v.at.add(t * v.wide));
                     Tile::<false> { source, rectangle, patch, to, place: v.place }.transform::<S, C>(s);
                     if let Some(zeros) = &zeros {
-                        silent[t] = zeros.of_tile::<S, C>(s, sample, row, column);
+                        *silent = zeros.of_tile::<S, C>(s, sample, row, column);
                     }
                 }
                 for place in 0..places {
@@ -81,7 +81,7 @@ impl<C: Scheme> Body for Forward<C> {
                         product(s, count, columns, &p);
                     }
                 }
-                for t in 0..count {
+                for (t, &silent) in silent[..count].iter().enumerate() {
                     let (sample, row, column) = self.shape.place::<C>(first + t);
                     s.apart(Finish::<C> {
                         m: m.at.add(t * m.wide),
@@ -91,7 +91,7 @@ impl<C: Scheme> Body for Forward<C> {
                         column,
                         output: self.shape.output,
                         sink: &self.sink,
-                        silent: silent[t],
+                        silent,
                         scheme: PhantomData,
                     });
                 }
