@@ -18,9 +18,11 @@ pub struct Limits {
     pub start: f64,
 }
 
-/// Seconds in which others may still say what they know, after the first sign of a failure. Open MPI needs up to two to say
-/// by which signal a process ended.
+/// Seconds in which others may still say what they know, after the first sign of a failure.
 const GRACE: f64 = 2.5;
+/// The same after a death, of which only the starter knows the signal. Open MPI needs up to two seconds to say it, and more
+/// where other programs have the cores; it ends with that, so that most restarts do not wait for so long.
+const LAST_GRACE: f64 = 8.0;
 
 /// One process.
 #[derive(Clone, Debug, Default)]
@@ -227,7 +229,8 @@ impl Muster {
             let cause = self.cause();
             // Of a death the starter has more to tell, however many others have spoken.
             let told = cause.how != How::Died && self.seats.iter().all(|s| s.end.is_some());
-            return (over || told || now - at > GRACE).then_some(cause);
+            let grace = if cause.how == How::Died { LAST_GRACE } else { GRACE };
+            return (over || told || now - at > grace).then_some(cause);
         }
         self.silent(now).or_else(|| self.absent(now)).or_else(|| self.stuck())
     }

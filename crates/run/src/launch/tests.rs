@@ -55,7 +55,8 @@ fn the_first_to_end_is_named_and_others_may_still_speak() {
         m.hear(p, Word::Failed { code: 1, why: "rank 2 failed: gone".into() }, 10.1, 0.0);
     }
     assert_eq!(m.verdict(10.2, false), None, "the starter knows the signal");
-    found(&m, 13.0, How::Died, &["process 2 on b ended without a word"]);
+    assert_eq!(m.verdict(17.0, false), None, "which may take it a while");
+    found(&m, 18.5, How::Died, &["process 2 on b ended without a word"]);
     let f = m.verdict(10.2, true).unwrap();
     let said = "mpirun noticed that process rank 2 with PID 0 on node b exited on signal 9 (Killed).";
     assert!(m.explain(f.clone(), said, 0).why.contains("signal 9 (SIGKILL)"));
