@@ -52,13 +52,14 @@ pub fn check_replicas(replicas: usize, batch: GlobalBatch) -> Result<()> {
     )))
 }
 
-/// An error if not even the parameters of `replicas` on this host fit into what is `free`; 0 where the system does not say.
+/// An error if not even the parameters of several `replicas` on this host fit into what is `free`; 0 where the system does
+/// not say. One replica is lowered quickly, and then refused with all that it needs.
 pub fn check_parameters(replicas: usize, parameters: usize, free: u64) -> Result<()> {
     let least = (replicas as u64).saturating_mul(parameters as u64).saturating_mul(4);
-    if free == 0 || least <= free {
+    if replicas == 1 || free == 0 || least <= free {
         return Ok(());
     }
-    let fits = free / (4 * parameters.max(1) as u64);
+    let fits = free / (parameters.max(1) as u64).saturating_mul(4);
     let advice = match fits {
         0 => "take a smaller model, or a machine with more memory".into(),
         n => format!("give strategy.replicas of less than {}, or take a smaller model", n + 1),
@@ -102,7 +103,8 @@ mod tests {
             check_parameters(5, 1 << 28, 4 << 30),
             "5 replica(s) alone take 5.0 GiB, but 4.0 GiB are free; give strategy.replicas of less than 5",
         );
-        check(check_parameters(1, 1 << 31, 4 << 30), "take a smaller model");
+        check(check_parameters(1, 1 << 31, 4 << 30), "fits");
+        check(check_parameters(2, 1 << 31, 4 << 30), "take a smaller model");
         check(check_parameters(usize::MAX, usize::MAX, 1 << 30), "alone take");
         check(check_parameters(5, 1 << 28, 0), "fits");
     }
