@@ -52,10 +52,11 @@ pub fn check_replicas(replicas: usize, batch: GlobalBatch) -> Result<()> {
     )))
 }
 
-/// An error if not even the parameters of `replicas` on this host fit into what is `free`; 0 where the system does not say.
+/// An error if not even the parameters of several `replicas` on this host fit into what is `free`; 0 where the system does
+/// not say. One replica is lowered quickly, and then refused with all that it needs.
 pub fn check_parameters(replicas: usize, parameters: usize, free: u64) -> Result<()> {
     let least = (replicas as u64).saturating_mul(parameters as u64).saturating_mul(4);
-    if free == 0 || least <= free {
+    if replicas == 1 || free == 0 || least <= free {
         return Ok(());
     }
     let fits = free / (parameters.max(1) as u64).saturating_mul(4);
@@ -103,7 +104,8 @@ mod tests {
             check_parameters(5, 1 << 28, 4 << 30),
             "5 replicas alone take 5.0 GiB, but 4.0 GiB are free; give strategy.replicas of less than 5",
         );
-        check(check_parameters(1, 1 << 31, 4 << 30), "take a smaller model");
+        check(check_parameters(1, 1 << 31, 4 << 30), "fits");
+        check(check_parameters(2, 1 << 31, 4 << 30), "take a smaller model");
         check(check_parameters(usize::MAX, usize::MAX, 1 << 30), "alone take");
         check(check_parameters(5, 1 << 28, 0), "fits");
     }
