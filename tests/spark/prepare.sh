@@ -14,7 +14,7 @@ end() { local ids; ids=$(family "$1"); for id in $ids; do kill -9 "$id" 2>/dev/n
 stop() { for pid in "${pids[@]}"; do end "$pid"; done; wait 2>/dev/null || true; rm -rf "$folder"; }
 trap stop EXIT
 cd "$folder"
-fail() { echo "failed: $*" >&2; tail -n 40 ./*.log runs/*/spark.log 2>/dev/null >&2 || true; exit 1; }
+fail() { echo "failed: $*" >&2; tail -n 40 ./*.log runs/*/spark.log >&2 2>/dev/null || true; exit 1; }
 free_port() { "$PYTHON" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 
 port=$(free_port)
@@ -28,7 +28,7 @@ for i in 1 2; do
     pids+=($!)
 done
 for i in 1 2; do
-    for _ in $(seq 120); do grep -qs "Successfully registered with master" "worker$i.log" && break; sleep 0.5; done
+    for _ in $(seq 600); do grep -qs "Successfully registered with master" "worker$i.log" && break; sleep 0.5; done
     grep -q "Successfully registered with master" "worker$i.log" || fail "worker $i did not register"
 done
 

@@ -318,13 +318,13 @@ impl Shared<'_> {
         let mut maker = Maker::new(&self.sheet.settings, &self.sheet.classes, &self.clocks);
         while let Some((raw, starved)) = self.raw.take() {
             let read = raw.bytes.as_ref().map_or(0, Vec::len) as u64;
-            let record = raw.bytes.and_then(|bytes| {
+            let record = raw.bytes.map(|bytes| {
                 let mut record = Vec::new();
                 let made = caught(|| {
                     point("decode", raw.path.display());
                     maker.make(&bytes, raw.class, &mut record)
                 });
-                Ok(made.map(|made| made.map(|()| record).map_err(|e| format!("{}: {e}", raw.path.display()))))
+                made.map(|made| made.map(|()| record).map_err(|e| format!("{}: {e}", raw.path.display())))
             });
             // A panic is a bug, not a bad image: it is never one of those that may be left out.
             let record = match record {
