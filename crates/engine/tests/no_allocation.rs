@@ -17,7 +17,7 @@ use paceline_plan::{Batches, OpPlan, Plan, lower};
 use paceline_prepare::feed::{Augment, Feed, FeedOptions};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Counts every allocation of the process while `COUNTING` is on.
@@ -80,12 +80,15 @@ fn allocations(graph: &Graph, plan: &Plan, threads: usize, fed: bool) -> usize {
     let batches = Batches { train: vec![32, 4], evaluate: vec![50] };
     let schedule = Arc::new(lower(graph, plan, &batches, rule, device().fusions()).unwrap());
     let feed = fed.then(|| feed(plan.ranks));
+    // This thread allocates while it starts the others: they begin when it is done.
+    let started = Barrier::new(plan.ranks + 1);
     std::thread::scope(|scope| {
         let handles: Vec<_> = paceline_comm::threads(plan.ranks)
             .into_iter()
             .map(|comm| {
-                let (data, schedule, feed) = (&data, schedule.clone(), feed.as_ref());
+                let (data, schedule, feed, started) = (&data, schedule.clone(), feed.as_ref(), &started);
                 scope.spawn(move || {
+                    started.wait();
                     let mut rank = Rank::new(device(), comm, schedule).unwrap();
                     initialize(&mut rank, graph, 3).unwrap();
                     let mut position = 0;
@@ -115,6 +118,7 @@ fn allocations(graph: &Graph, plan: &Plan, threads: usize, fed: bool) -> usize {
                 })
             })
             .collect();
+        started.wait();
         handles.into_iter().for_each(|h| h.join().unwrap());
     });
     COUNT.swap(0, Ordering::SeqCst)

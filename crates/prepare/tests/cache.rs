@@ -12,7 +12,7 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 const SIZE: usize = 60;
@@ -84,6 +84,21 @@ fn fill(folder: &Path, ink: u8) -> Option<String> {
     cache.note().map(String::from)
 }
 
+/// A folder, and nobody else's turn: a process that another test starts holds this one's locks between fork and exec.
+struct Temp(tempfile::TempDir, #[allow(dead_code)] MutexGuard<'static, ()>);
+
+impl Temp {
+    fn new() -> Self {
+        static TURN: Mutex<()> = Mutex::new(());
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        Self(tempfile::tempdir().unwrap(), turn)
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
@@ -128,7 +143,7 @@ fn raw_source(folder: &Path) -> Arc<dyn Source> {
 
 #[test]
 fn a_cache_of_other_records_is_not_used() {
-    let temp = tempfile::tempdir().unwrap();
+    let temp = Temp::new();
     let kept = temp.path().join("decoded");
     for (name, inverted) in [("a", false), ("b", true)] {
         write_raw(&temp.path().join(name), inverted);
@@ -146,7 +161,7 @@ fn a_cache_of_other_records_is_not_used() {
 
 #[test]
 fn a_cache_of_photos_that_changed_is_not_used() {
-    let temp = tempfile::tempdir().unwrap();
+    let temp = Temp::new();
     let (kept, photos) = (temp.path().join("decoded"), temp.path().join("photos"));
     // Of one length, because a comment fills it up; one pixel in the middle of one photo differs.
     let write = |changed: bool| {
@@ -181,7 +196,7 @@ fn a_cache_of_photos_that_changed_is_not_used() {
 
 #[test]
 fn samples_are_compared_before_a_file_is_believed() {
-    let temp = tempfile::tempdir().unwrap();
+    let temp = Temp::new();
     assert_eq!(fill(temp.path(), 0), None);
     // Another ink under the same name: made anew, and for the next run it is right.
     let note = fill(temp.path(), 255).unwrap();
@@ -194,7 +209,7 @@ fn samples_are_compared_before_a_file_is_believed() {
 
 #[test]
 fn two_caches_of_the_same_samples_in_one_process_do_not_wait_for_each_other() {
-    let temp = tempfile::tempdir().unwrap();
+    let temp = Temp::new();
     // The same process number and the same folder, as in two containers.
     let (one, two) = (
         DiskCache::new(toy(1), temp.path(), "training").unwrap(),
@@ -223,7 +238,7 @@ fn two_caches_of_the_same_samples_in_one_process_do_not_wait_for_each_other() {
 
 #[test]
 fn what_a_finished_file_holds_is_not_lost_to_a_slower_writer() {
-    let temp = tempfile::tempdir().unwrap();
+    let temp = Temp::new();
     let slow = DiskCache::new(toy(1), temp.path(), "slow").unwrap();
     check(&slow, 1, 0..3);
     // Another process fills a damaged file's place meanwhile.
@@ -294,7 +309,7 @@ fn listed(folder: &Path) -> Vec<CacheFile> {
 
 #[test]
 fn a_living_process_keeps_its_file_and_a_dead_one_does_not() {
-    let temp = tempfile::tempdir().unwrap();
+    let temp = Temp::new();
     let second = Second::with(temp.path(), 5);
     let part = files(temp.path());
     assert!(part.len() == 1 && ends_in(&part[0], "part"), "{part:?}");
@@ -315,7 +330,7 @@ fn a_living_process_keeps_its_file_and_a_dead_one_does_not() {
 
 #[test]
 fn a_whole_file_that_another_process_reads_is_not_cleared() {
-    let temp = tempfile::tempdir().unwrap();
+    let temp = Temp::new();
     // One that the second process wrote, and one that it only reads.
     for _ in 0..2 {
         let second = Second::with(temp.path(), COUNT);
@@ -345,7 +360,7 @@ fn foreign(folder: &Path, days: u32) -> PathBuf {
 
 #[test]
 fn what_another_host_writes_is_left_for_a_week() {
-    let temp = tempfile::tempdir().unwrap();
+    let temp = Temp::new();
     let (young, old) = (foreign(temp.path(), 6), foreign(temp.path(), 8));
     // Of an older version, whose names do not say whose they are.
     let nameless = temp.path().join("0123456789abcdef-5x4x3.4711.part");
@@ -364,7 +379,7 @@ fn what_another_host_writes_is_left_for_a_week() {
 
 #[test]
 fn only_what_was_chosen_is_cleared() {
-    let temp = tempfile::tempdir().unwrap();
+    let temp = Temp::new();
     let folder = temp.path();
     assert!(listed(&folder.join("absent")).is_empty());
     fill(folder, 1);
@@ -392,7 +407,7 @@ fn only_what_was_chosen_is_cleared() {
 
 #[test]
 fn a_newer_format_is_refused_and_an_older_one_made_anew() {
-    let temp = tempfile::tempdir().unwrap();
+    let temp = Temp::new();
     fill(temp.path(), 1);
     let file = files(temp.path())[0].clone();
     let whole = fs::read(&file).unwrap();
