@@ -292,9 +292,6 @@ fn frame(body: &[u8], progressive: bool, offset: usize, limits: &Limits) -> Resu
         if three[2] > 3 {
             return malformed(format!("quantisation table {} of component {i}", three[2]));
         }
-        if components[..i].iter().any(|c| c.id == three[0]) {
-            return malformed(format!("two components named {}", three[0]));
-        }
         components[i] = Component { id: three[0], h, v, quantisation: usize::from(three[2]) };
     }
     if count == 1 {
@@ -312,12 +309,14 @@ fn scan(body: &[u8], frame: &Frame, offset: usize, data: usize) -> Result<Scan> 
     }
     let mut components = [ScanComponent::default(); 4];
     for (i, two) in body[1..1 + 2 * count].chunks_exact(2).enumerate() {
-        let Some(index) = frame.components().iter().position(|c| c.id == two[0]) else {
+        // Some encoders give two components one name, against the standard: they are meant in the frame's order.
+        let mut named = frame.components().iter().enumerate().filter(|(_, c)| c.id == two[0]).map(|(index, _)| index);
+        if named.clone().next().is_none() {
             return malformed(format!("a scan of component {}, which the frame does not have,", two[0]));
-        };
-        if components[..i].iter().any(|c| c.index == index) {
-            return malformed(format!("a scan that has component {} twice", two[0]));
         }
+        let Some(index) = named.find(|index| components[..i].iter().all(|c| c.index != *index)) else {
+            return malformed(format!("a scan that has component {} twice", two[0]));
+        };
         components[i] = ScanComponent { index, dc: usize::from(two[1] >> 4), ac: usize::from(two[1] & 15) };
     }
     let (first, last) = (usize::from(body[1 + 2 * count]), usize::from(body[2 + 2 * count]));
