@@ -65,9 +65,21 @@ pub enum Command {
     Doctor(doctor::Doctor),
     /// Compare runs in a table and one HTML file
     Report(Report),
-    /// Explain the configuration's keys
+    /// Explain the configuration's keys, or check a file
     Config(Config),
+    /// Print what a shell needs to complete commands and flags
+    #[command(after_help = COMPLETIONS)]
+    Completions {
+        /// bash, zsh, fish, elvish or powershell
+        shell: clap_complete::Shell,
+    },
 }
+
+const COMPLETIONS: &str = "\
+Examples:
+  source <(paceline completions bash)                        in ~/.bashrc
+  paceline completions zsh > ~/.zfunc/_paceline              with fpath+=~/.zfunc
+  paceline completions fish > ~/.config/fish/completions/paceline.fish";
 
 impl Command {
     /// Whether processes on several hosts do it together.
@@ -231,7 +243,7 @@ pub enum DataCommand {
         after_help = "Examples:\n  paceline data get mnist\n  paceline data get fashion-mnist --from ~/downloads"
     )]
     Get {
-        /// mnist or fashion-mnist
+        /// mnist, fashion-mnist or cifar10
         name: String,
         /// Take the files from this folder
         #[arg(long, value_name = "DIR")]
@@ -540,10 +552,24 @@ pub struct Config {
 pub enum ConfigCommand {
     /// Every key with its type, default and meaning
     #[command(
-        after_help = "Examples:\n  paceline config explain\n  paceline config explain optimizer\n  paceline config explain train.batch"
+        after_help = "Examples:\n  paceline config explain\n  paceline config explain optimizer\n  paceline config explain train.batch\n  paceline config explain --json"
     )]
     Explain {
         /// A key or a section
         key: Option<String>,
+        /// As JSON: a list of keys
+        #[arg(long)]
+        json: bool,
+    },
+    /// Whether a configuration file can be trained: its keys, the files that it names, the data and the model
+    #[command(
+        after_help = "Examples:\n  paceline config check my.toml\n  paceline config check my.toml --set train.batch=64\n\nNothing is trained or written. The exit code is 0 if it fits, 2 if not."
+    )]
+    Check {
+        /// A configuration file
+        file: PathBuf,
+        /// Set a key of the configuration; may be given again
+        #[arg(long = "set", value_name = "KEY=VALUE")]
+        sets: Vec<String>,
     },
 }

@@ -5,7 +5,7 @@ mod flags;
 mod screen;
 mod tethered;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use flags::{Cli, Command};
 use paceline::Kind;
 use std::process::ExitCode;
@@ -28,6 +28,10 @@ fn main() -> ExitCode {
         Command::Doctor(flags) => tethered::tethered(|_| commands::doctor::run(&flags, &cli.log)),
         Command::Report(flags) => commands::report::run(&flags),
         Command::Config(flags) => commands::config::run(&flags),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "paceline", &mut std::io::stdout());
+            Ok(())
+        }
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

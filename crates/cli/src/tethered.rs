@@ -30,7 +30,20 @@ pub fn refuse_flags(error: &clap::Error) -> ! {
         eprint!("{words}");
         std::process::exit(2);
     }
+    if let Some(words) = key_for(error) {
+        eprintln!("{words}");
+        std::process::exit(2);
+    }
     error.exit()
+}
+
+/// Flags of other tools are keys here: `--epochs`, `--lr`, `--batch-size`.
+fn key_for(error: &clap::Error) -> Option<String> {
+    use clap::error::{ContextKind, ContextValue, ErrorKind};
+    let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return None };
+    let trains = std::env::args().any(|word| word == "train");
+    let key = paceline::config::key_for_flag(flag).filter(|_| error.kind() == ErrorKind::UnknownArgument && trains)?;
+    Some(format!("paceline: there is no flag {flag}; write --set {key}=… (paceline config explain {key})"))
 }
 
 /// `[1 host] `, before every line of a process that is not the first; nothing otherwise.

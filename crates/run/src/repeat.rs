@@ -20,6 +20,9 @@ pub(crate) struct RunToml {
     pub(crate) machine: machine::Machine,
     pub(crate) tuning: Tuning,
     pub(crate) plan: String,
+    /// The working directory of the run, which relative paths in `config` start from; older versions did not write it.
+    #[serde(default)]
+    pub(crate) folder: Option<PathBuf>,
     pub(crate) config: Table,
 }
 
@@ -61,6 +64,9 @@ impl Recorded {
             if file.is_some() {
                 *file = Some(run.path().join(copy));
             }
+        }
+        if let Some(folder) = &parsed.folder {
+            find_data(&mut config, folder);
         }
         let table = config.to_table();
         let RunToml { version, machine, tuning, plan, .. } = parsed;
@@ -152,6 +158,17 @@ impl Recorded {
             notes.push("the training samples are not those that the run had: the result will be another".into());
         }
         Ok(notes)
+    }
+}
+
+/// Data that lies where it did, whatever the folder this program was started in; a run directory that was moved together with its
+/// data finds it from here.
+fn find_data(config: &mut Config, folder: &Path) {
+    let mut there = config.clone();
+    there.data_beside(folder);
+    let here = std::env::current_dir().is_ok_and(|here| here == folder);
+    if !here && (Path::new(&there.data.name).exists() || !Path::new(&config.data.name).exists()) {
+        *config = there;
     }
 }
 

@@ -197,6 +197,7 @@ fn together(
         machine: machine::describe(),
         tuning: resolved.tuning.clone(),
         plan: paceline_plan::to_toml(&resolved.layout.plan)?,
+        folder: std::env::current_dir().ok().filter(|folder| folder.to_str().is_some()),
         config: resolved.config.to_table(),
     })?;
     resolved.reasons.push(crate::repeat::words(config, &resolved, dir.path()));

@@ -49,6 +49,14 @@ pub fn run(flags: &Train) -> Result<()> {
     Ok(())
 }
 
+/// What a configuration file says, its paths as seen from here.
+pub fn from_file(path: &Path) -> Result<Config> {
+    let text = paceline_run::read_text("read the configuration", path)?;
+    let mut config = Config::from_toml(&text, &path.display().to_string())?;
+    config.beside(path.parent().unwrap_or(Path::new("")));
+    Ok(config)
+}
+
 /// The file, or what a resumed or repeated run had, then `--set`, then the flags; with the run that is repeated. `several` processes have a
 /// strategy of their own.
 pub fn configuration(flags: &Train, several: bool) -> Result<(Config, Option<Box<Recorded>>)> {
@@ -65,20 +73,10 @@ pub fn configuration(flags: &Train, several: bool) -> Result<(Config, Option<Box
         }
         (Some(dir), None) => paceline::saved(dir)?.0,
         (None, Some(_)) if recorded.is_some() => recorded.as_ref().map(|r| r.config.clone()).unwrap_or_default(),
-        (None, Some(path)) => {
-            let text = paceline_run::read_text("read the configuration", path)?;
-            let mut config = Config::from_toml(&text, &path.display().to_string())?;
-            config.beside(path.parent().unwrap_or(Path::new("")));
-            config
-        }
+        (None, Some(path)) => from_file(path)?,
         (None, None) => Config::default(),
     };
-    for set in &flags.sets {
-        let (key, value) = set.split_once('=').ok_or_else(|| {
-            Error::user(format!("--set {set}: there is no `=`; write --set key=value, such as --set train.epochs=3"))
-        })?;
-        config.set(key, value)?;
-    }
+    config.set_all(&flags.sets)?;
     if (flags.resume.is_some() || recorded.is_some())
         && flags.plan.is_none()
         && (flags.strategy.is_some() || flags.replicas.is_some())

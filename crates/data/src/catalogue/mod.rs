@@ -263,6 +263,11 @@ impl Catalogue {
         published.chain([sample, fake]).collect()
     }
 
+    /// Whether a set is named by where it lies, so that the name means another set in another folder.
+    pub fn is_path(name: &str) -> bool {
+        name != "fake" && !name.starts_with("fake:") && name != sample::NAME && known::by_name(name).is_none()
+    }
+
     /// What a name stands for.
     pub(crate) fn resolve(&self, name: &str) -> Result<Place> {
         if name == "fake" || name.starts_with("fake:") {

@@ -1,7 +1,8 @@
 //! `paceline config explain`: the schema in words, in at most 100 columns.
 
 use super::declare::{Key, Section};
-use super::schema::{KEYS, SECTIONS};
+use super::elsewhere;
+use super::schema::{Config, KEYS, SECTIONS};
 use paceline_base::text::did_you_mean;
 use paceline_base::{Error, Result};
 
@@ -37,11 +38,38 @@ pub fn explain(what: Option<&str>) -> Result<String> {
     }
 }
 
+/// What [`explain`] says, for programs: a list of keys with `section`, `key`, `values`, `default` (as in a file; null if the
+/// key may be absent) and `meaning`.
+pub fn explain_json(what: Option<&str>) -> Result<serde_json::Value> {
+    let chosen = |key: &&Key| what.is_none_or(|what| what == key.section || what == key.path);
+    let entry = |key: &Key| {
+        let default = (key.write)(&Config::default());
+        serde_json::json!({
+            "key": key.path,
+            "section": key.section,
+            "values": key.kind(),
+            "default": default,
+            "meaning": key.meaning(),
+        })
+    };
+    let found: Vec<_> = KEYS.iter().filter(chosen).map(entry).collect();
+    match what {
+        Some(what) if found.is_empty() => Err(Error::user(unknown_key(what))),
+        _ => Ok(found.into()),
+    }
+}
+
 /// How messages about unknown keys end.
 pub(super) const LISTS_ALL: &str = "`paceline config explain` lists all keys";
 
 /// "there is no key trian.batch; did you mean train.batch? …"
 pub(super) fn unknown_key(path: &str) -> String {
+    if let Some(here) = elsewhere::key(path) {
+        return format!("there is no key {path}{}", here.words());
+    }
+    if let Some(section) = elsewhere::section(path) {
+        return format!("there is no key {path}; its keys are in [{section}]: `paceline config explain {section}`");
+    }
     let names = SECTIONS.iter().map(|section| section.name).chain(KEYS.iter().map(|key| key.path));
     then(&format!("there is no key {path}{}", did_you_mean(path, names)), LISTS_ALL)
 }
@@ -121,14 +149,25 @@ mod tests {
     }
 
     #[test]
+    fn programs_get_the_same_keys() {
+        let all = explain_json(None).unwrap();
+        assert_eq!(all.as_array().unwrap().len(), keys().len());
+        let train = explain_json(Some("train")).unwrap();
+        let epochs = train.as_array().unwrap().iter().find(|key| key["key"] == "train.epochs").unwrap();
+        assert_eq!((epochs["default"].as_i64(), epochs["section"].as_str()), (Some(5), Some("train")));
+        assert!(explain_json(Some("model.file")).unwrap()[0]["default"].is_null());
+        assert!(explain_json(Some("train.epoch")).unwrap_err().message().contains("did you mean train.epochs?"));
+    }
+
+    #[test]
     fn wrong_names_are_answered_with_the_nearest() {
         let check = |what, expected: &str| {
             let error = explain(Some(what)).unwrap_err();
             assert!(error.message().contains(expected), "{error}");
         };
         check("train.bacth", "there is no key train.bacth; did you mean train.batch?");
-        check("epochs", "did you mean train.epochs?");
-        check("optimiser", "did you mean optimizer?");
+        check("epochs", "it is train.epochs here");
+        check("optimiser", "it is optimizer.name here");
         check("quux.corge.grault", "`paceline config explain` lists all keys");
     }
 }

@@ -4,11 +4,13 @@
 //! `given` in it says which of them the user wrote; without that list (a file written by hand) it is all of them.
 
 use super::declare::Key;
+use super::elsewhere;
 use super::explain::{LISTS_ALL, then};
 use super::schema::{Config, KEYS, SECTIONS};
 use super::{describe, find};
 use paceline_base::text::did_you_mean;
 use paceline_base::{Error, Result};
+use paceline_data::{Catalogue, Split};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use toml::de::{DeTable, ValueDeserializer};
@@ -28,11 +30,23 @@ impl Config {
         Ok(config)
     }
 
-    /// Takes the files that this configuration names (model.file, strategy.plan) as relative to the folder that it lies in, and
-    /// not to the one that the program was started in. Call it before [`Config::set`], whose paths are the user's own.
+    /// Takes the files that this configuration names (model.file, strategy.plan, data.name and data.validation where they are
+    /// paths) as relative to the folder that it lies in, and not to the one that the program was started in. Call it before
+    /// [`Config::set`], whose paths are the user's own.
     pub fn beside(&mut self, folder: &Path) {
         for file in [&mut self.model.file, &mut self.strategy.plan].into_iter().flatten() {
             *file = folder.join(&*file);
+        }
+        self.data_beside(folder);
+    }
+
+    /// The part of [`Config::beside`] that speaks of the data.
+    pub(crate) fn data_beside(&mut self, folder: &Path) {
+        if let Split::Path(path) = &mut self.data.validation {
+            *path = folder.join(&*path);
+        }
+        if self.is_given("data.name") && Catalogue::is_path(&self.data.name) {
+            self.data.name = folder.join(&self.data.name).to_string_lossy().into_owned();
         }
     }
 
@@ -78,7 +92,7 @@ impl Config {
                     reader.put(&at, &name, &key, &plain(&at, value)?)?;
                 }
             } else {
-                return Err(reader.not_a_section(&at, &name));
+                return Err(reader.not_a_section(&at, &name, value.get_ref().is_table()));
             }
         }
         Ok(reader.finish())
@@ -96,7 +110,7 @@ impl Config {
                 Value::Table(keys) if SECTIONS.iter().any(|section| section.name == name) => {
                     keys.iter().try_for_each(|(key, value)| reader.put(path, name, key, value))?;
                 }
-                _ => return Err(reader.not_a_section(path, name)),
+                _ => return Err(reader.not_a_section(path, name, value.is_table())),
             }
         }
         Ok(reader.finish())
@@ -175,7 +189,7 @@ impl Reader {
     }
 
     /// For a name at the top of the file that is no section: a key without its section, or a wrong name.
-    fn not_a_section(&self, at: &str, name: &str) -> Error {
+    fn not_a_section(&self, at: &str, name: &str, is_table: bool) -> Error {
         if SECTIONS.iter().any(|section| section.name == name) {
             return Error::user(format!("{at}: {name} is a section; write its keys below a line [{name}]"));
         }
@@ -183,6 +197,12 @@ impl Reader {
         if !homes.is_empty() {
             let homes: Vec<_> = homes.iter().map(|home| format!("[{home}]")).collect();
             return Error::user(format!("{at}: {name} is outside its section; move it below {}", homes.join(" or ")));
+        }
+        if let (Some(here), false) = (elsewhere::key(name), is_table) {
+            return Error::user(format!("{at}: there is no key {name}{}", here.words()));
+        }
+        if let Some(section) = elsewhere::section(name) {
+            return Error::user(format!("{at}: there is no section {name}; it is [{section}] here"));
         }
         let hint = did_you_mean(name, SECTIONS.iter().map(|section| section.name));
         Error::user(then(&format!("{at}: there is no section {name}{hint}"), LISTS_ALL))

@@ -27,6 +27,7 @@ mod cadence;
 mod choices;
 mod contradictions;
 mod declare;
+mod elsewhere;
 mod explain;
 mod file;
 mod optimizer;
@@ -40,7 +41,7 @@ pub use batch::Batch;
 pub use cadence::{Cadence, CpuCore, Size};
 pub use choices::{CacheName, CompressName, FitName, OptimizerName, PlacementName, Preset, ScheduleName, StrategyName};
 pub use declare::{Key, Section};
-pub use explain::{explain, keys};
+pub use explain::{explain, explain_json, keys};
 pub use file::FORMAT;
 pub use schema::{AugmentKeys, Checkpoint, Config, Data, Model, Optimizer, RateSchedule, Record, Run, Strategy, Train};
 pub use setting::Auto;
@@ -57,17 +58,21 @@ impl Config {
             Some((text, path)) => Self::read(text, path)?,
             None => Self::default(),
         };
-        for set in sets {
-            let set = set.as_ref();
+        config.set_all(sets)?;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// Sets what `--set` was given, in order: `key=value` each. Then call [`Config::check`].
+    pub fn set_all<S: AsRef<str>>(&mut self, sets: &[S]) -> Result<()> {
+        sets.iter().map(AsRef::as_ref).try_for_each(|set| {
             let (key, value) = set.split_once('=').ok_or_else(|| {
                 Error::user(format!(
                     "--set {set}: there is no `=`; write --set key=value, such as --set train.epochs=3"
                 ))
             })?;
-            config.set(key, value)?;
-        }
-        config.check()?;
-        Ok(config)
+            self.set(key, value)
+        })
     }
 
     /// Sets one key as `--set key=value` does: the value is TOML, or a string without its quotes. After the last one,
@@ -103,6 +108,11 @@ impl Config {
     pub fn given(&self) -> impl Iterator<Item = &'static str> + '_ {
         self.given.iter().copied()
     }
+}
+
+/// The key that takes what other tools have a flag for: `optimizer.rate` for `--lr` and for `--learning-rate`.
+pub fn key_for_flag(flag: &str) -> Option<&'static str> {
+    elsewhere::key(flag).and_then(elsewhere::Here::path)
 }
 
 /// The key of this path, or the nearest as an error.

@@ -21,7 +21,8 @@ schema! {
     [data] Data {
         /// The data set: fashion-sample (the embedded sample, needs no download), fashion-mnist, mnist, cifar10; a
         /// folder of record shards (TFRecord), of class folders with images (or of train, val and test folders with these), of IDX files, or of CIFAR-10 batches; a file of records; a csv or tsv of
-        /// path and label; or made-up samples as fake:SHAPE:CLASSES:COUNT, such as fake:28x28:10:60000.
+        /// path and label; or made-up samples as fake:SHAPE:CLASSES:COUNT, such as fake:28x28:10:60000. In a configuration file
+        /// a path is relative to that file, on the command line to the working directory.
         name: String = "fashion-sample".into(), Limit::NotEmpty;
         /// Where validation samples come from: a fraction held out of the training part, with the same mixture of
         /// classes, "own" for the set's own validation part (a val folder, shards named validation-…, lines of a csv

@@ -1,5 +1,6 @@
 //! What a key can hold: how a value is read from TOML, written back and named in messages.
 
+use super::elsewhere;
 use paceline_base::text::did_you_mean;
 use std::path::PathBuf;
 use toml::Value;
@@ -251,7 +252,14 @@ pub(super) fn read_name<T: Named>(value: &Value) -> Result<T, Wrong> {
     all.iter()
         .find(|(name, _)| *name == word)
         .map(|(_, choice)| *choice)
-        .ok_or_else(|| Wrong::Because(format!("is not known{}", did_you_mean(word, all.iter().map(|(name, _)| *name)))))
+        .ok_or_else(|| {
+            let names: Vec<_> = all.iter().map(|(name, _)| *name).collect();
+            let hint = match elsewhere::value(word, &names) {
+                Some(name) => format!("; did you mean {name}?"),
+                None => did_you_mean(word, names),
+            };
+            Wrong::Because(format!("is not known{hint}"))
+        })
 }
 
 /// The name of a choice.

@@ -54,6 +54,23 @@ fn files_fit_or_say_where_they_do_not() {
 }
 
 #[test]
+fn words_of_other_tools_are_answered_with_ours() {
+    check_set("lr=0.1", "--set lr=0.1: there is no key lr; it is optimizer.rate here");
+    check_set("optimizer.lr=0.1", "there is no key optimizer.lr; it is optimizer.rate here");
+    check_set("learning_rate=0.1", "it is optimizer.rate here");
+    check_set("batch_size=64", "train.batch counts the samples of all workers together");
+    check_set("epochs=3", "it is train.epochs here (paceline config explain train.epochs)");
+    check_set("momentum=0.9", "it is optimizer.momentum here");
+    check_set("precision=16", "there is no key precision: everything is computed in f32");
+    check_set("optimizer.name=AdamW", "is not known; did you mean adamw?");
+    check_set("strategy.name=ddp", "did you mean mirrored?");
+    check_set("schedule.name=CosineAnnealingLR", "did you mean cosine?");
+    check_file("lr = 0.1", "c.toml, line 2: there is no key lr; it is optimizer.rate here");
+    check_file("[trainer]\nmax_epochs = 3", "line 2: there is no section trainer; it is [train] here");
+    check_file("[train]\nlearning_rate = 0.1", "line 3: there is no key train.learning_rate; it is optimizer.rate here");
+}
+
+#[test]
 fn the_format_is_asked_for_and_newer_ones_are_refused() {
     let check = |text, expected: &str| {
         let error = Config::from_toml(text, "c.toml").unwrap_err();
