@@ -16,8 +16,15 @@ use crate::line::{Line, mend_tail};
 use crate::lock::{self, LOCK, Patience, RunLock, Writer};
 use crate::{FORMAT, Header, ProgressWriter, StepWriter, Summary, atomic};
 
-/// A new run's name is shown by every tool that lists folders, most of which print it as it is.
+/// A new run's name is shown by every tool that lists folders, most of which print it as it is; and its path is written into files of
+/// text.
 fn check_name(path: &Path) -> Result<()> {
+    if std::path::absolute(path).is_ok_and(|path| path.to_str().is_none()) {
+        return Err(Error::user(format!(
+            "the path {} is not UTF-8, which the files of a run are; choose another run.dir or --run-dir, or rename the folder",
+            path.display()
+        )));
+    }
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     if name.contains(text::is_unseen) {
         return Err(Error::user(format!(

@@ -1,4 +1,4 @@
-//! The guided first run: softmax regression and an MLP, alone, mirrored and under a hybrid plan; then a report.
+//! The guided first run: softmax regression, an MLP and a small CNN, alone, mirrored and under a hybrid plan; then a report.
 
 use crate::config::Config;
 use crate::train::{Finished, Place, train};
@@ -50,15 +50,25 @@ pub fn demo(
     std::fs::write(&plan, PLAN).map_err(|e| Error::io("write", &plan, &e))?;
     let plan_setting = format!("strategy.plan={}", plan.display());
     let epochs = format!("train.epochs={}", if full { 4 } else { 8 });
+    let fewer = format!("train.epochs={}", if full { 2 } else { 4 });
     let data = format!("data.name={}", set.name);
     let softmax = ["model.preset=softmax", "optimizer.name=sgd", "optimizer.rate=0.1", "train.batch=100"];
     let mlp = ["model.preset=mlp", "model.hidden=[128]", "train.batch=128", "optimizer.rate=0.002"];
-    let runs: [(&str, &str, &[&str], &str); 5] = [
-        ("softmax-single", "softmax regression, one replica", &softmax, "strategy.name=single"),
-        ("softmax-mirrored", "softmax regression, mirrored over the cores", &softmax, "strategy.name=mirrored"),
-        ("mlp-single", "an MLP with 128 hidden units, one replica", &mlp, "strategy.name=single"),
-        ("mlp-mirrored", "the same MLP, mirrored over the cores", &mlp, "strategy.name=mirrored"),
-        ("mlp-hybrid", "the same MLP under a hybrid plan: layers split over two ranks", &mlp, &plan_setting),
+    let cnn = ["model.preset=lenet", "train.batch=128", "strategy.threads=1", &fewer];
+    let (single, mirrored): (&[&str], &[&str]) = (&["strategy.name=single"], &["strategy.name=mirrored"]);
+    let runs: [(&str, &str, &[&str], &[&str]); 7] = [
+        ("softmax-single", "softmax regression, one replica", &softmax, single),
+        ("softmax-mirrored", "softmax regression, mirrored over the cores", &softmax, mirrored),
+        ("mlp-single", "an MLP with 128 hidden units, one replica", &mlp, single),
+        ("mlp-mirrored", "the same MLP, mirrored over the cores", &mlp, mirrored),
+        ("mlp-hybrid", "the same MLP under a hybrid plan: layers split over two ranks", &mlp, &[&plan_setting]),
+        ("cnn-single", "a small convolutional network (LeNet) on one core", &cnn, single),
+        (
+            "cnn-mirrored",
+            "the same CNN, a replica on each of two cores",
+            &cnn,
+            &["strategy.name=mirrored", "strategy.replicas=2"],
+        ),
     ];
     let mut finished = Vec::new();
     for (i, (name, what, settings, strategy)) in runs.iter().enumerate() {
@@ -66,7 +76,8 @@ pub fn demo(
             return Err(Error::failure("the demo was interrupted; run it again, it takes under a minute"));
         }
         announce(DemoStep { number: i + 1, of: runs.len(), what });
-        let mut sets = vec![data.as_str(), epochs.as_str(), strategy, "schedule.name=cosine"];
+        let mut sets = vec![data.as_str(), epochs.as_str(), "schedule.name=cosine"];
+        sets.extend(*strategy);
         sets.extend(settings.iter());
         let config = Config::from_parts(None, &sets)?;
         finished.push(train(&config, &Place::New(folder.join(name)), watcher, stop)?);

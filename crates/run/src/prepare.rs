@@ -93,6 +93,12 @@ pub fn prepare(options: &PrepareOptions, watcher: &dyn PrepareWatcher, stop: &At
     if let DataEngine::Spark(_) = options.engine {
         spark::spark_submit()?; // before anything is made
     }
+    if options.order.source.to_str().is_none() {
+        let source = options.order.source.display();
+        return Err(Error::user(format!(
+            "{source}: the path is not UTF-8, which the index of shards is; rename the folder"
+        )));
+    }
     let job = match job::begin(&options.order)? {
         Begun::Job(job) => *job,
         Begun::Complete(prepared) => {

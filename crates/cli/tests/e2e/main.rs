@@ -6,6 +6,7 @@ mod accuracy;
 mod bad_files;
 mod bad_input;
 mod busy;
+mod configuration;
 mod convolutions;
 mod damaged;
 mod data_cache;

@@ -83,3 +83,30 @@ fn a_run_that_ends_inside_an_epoch_tells_the_loss_so_far() {
     s.ok("train --resume r --set train.max_steps=0");
     assert!(s.summary("r").get("partial").is_none(), "all epochs are whole");
 }
+
+/// Records as TFX's examples have them: floats, under names of their own.
+#[test]
+fn images_that_are_lists_of_floats_are_trained_on() {
+    use paceline::data::example::{self, Value};
+    use paceline::data::tfrecord::{Packing, Writer};
+    let s = Session::new();
+    for (file, names) in [("tfx.tfrecord", ["image_floats", "image_class"]), ("own.tfrecord", ["x", "y"])] {
+        let mut writer = Writer::new(Vec::new(), Packing::Plain);
+        for number in 0..90_usize {
+            let floats: Vec<f32> = (0..16).map(|at| if at % 3 == number % 3 { 1.0 } else { 0.2 }).collect();
+            let mut record = Vec::new();
+            let class = [(number % 3) as i64];
+            example::write(&[(names[0], Value::Floats(&floats)), (names[1], Value::Ints(&class))], &mut record);
+            writer.write(&record).unwrap();
+        }
+        s.write(file, writer.finish().unwrap());
+    }
+    let train = "--set model.hidden=[8] --set train.batch=16 --set train.epochs=20 --set optimizer.rate=0.02 \
+                 --set strategy.threads=1";
+    s.ok(&format!("train --set data.name=tfx.tfrecord {train} --run-dir tfx"));
+    assert_eq!(s.summary("tfx")["best_val_accuracy"], 1.0);
+    has(&s.fails(2, "train --set data.name=own.tfrecord"), &["(x, y)", "--set data.image=NAME --set data.label=NAME"]);
+    s.ok(&format!("train --set data.name=own.tfrecord --set data.image=x --set data.label=y {train} --run-dir own"));
+    assert_eq!(s.newest("own"), s.newest("tfx"), "other names, the same samples");
+    has(&s.ok("data info tfx.tfrecord"), &["image from `image_floats`", "image_class"]);
+}

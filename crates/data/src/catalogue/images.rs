@@ -29,7 +29,14 @@ pub(super) fn open_shards(name: &str, path: &Path, options: &Options) -> Result<
     let mut open = |part: Option<&str>| -> Result<Records> {
         let part = part.map(String::from);
         let skip_bad = options.skip_bad - skipped.len();
-        let open = Open { part, verify: options.verify, skip_bad, memory: memory.clone(), ..Open::default() };
+        let open = Open {
+            part,
+            verify: options.verify,
+            skip_bad,
+            memory: memory.clone(),
+            names: options.names.clone(),
+            ..Open::default()
+        };
         let records = open.records(path)?;
         skipped.extend(records.skipped().list().iter().cloned());
         Ok(records)

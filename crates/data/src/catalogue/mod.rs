@@ -26,6 +26,7 @@ mod validation;
 pub use get::{Got, Progress};
 pub use validation::Held;
 
+use crate::shards::FeatureNames;
 use crate::{DataError, Fake, FakeSpec, Part, Result, cifar, shards};
 use known::KnownSet;
 use paceline_image::Fit;
@@ -84,11 +85,21 @@ pub struct Options {
     /// Bytes of memory that are free. A set whose samples would lie in memory and take more is refused by its headers,
     /// before it is read, and packed records may unpack to half of it; without a figure only what is unpacked has a limit.
     pub memory: Option<u64>,
+    /// Features of records that hold the image and the class, where the usual names do not do.
+    pub names: FeatureNames,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { seed: 0, size: None, fit: Fit::Crop, verify: true, skip_bad: 0, memory: None }
+        Self {
+            seed: 0,
+            size: None,
+            fit: Fit::Crop,
+            verify: true,
+            skip_bad: 0,
+            memory: None,
+            names: FeatureNames::default(),
+        }
     }
 }
 

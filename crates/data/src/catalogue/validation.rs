@@ -3,7 +3,7 @@
 use super::{Catalogue, DataSet, Options, Place};
 use crate::photos::Listing;
 use crate::samples::Relabelled;
-use crate::shards::{Encoding, Index, Open, by_part, record_files};
+use crate::shards::{Index, Open, by_part, record_files};
 use crate::tfrecord::Memory;
 use crate::{DataError, FileImages, Part, RecordImages, Result, Role, Source};
 use std::path::Path;
@@ -55,13 +55,11 @@ impl Catalogue {
                     Parts::Wrong(error) => error,
                 })?;
                 let memory = Arc::new(Memory::up_to(options.records_memory()));
-                let open = Open { verify: options.verify, skip_bad: options.skip_bad, memory, ..Open::default() };
+                let (skip_bad, names) = (options.skip_bad, options.names.clone());
+                let open = Open { verify: options.verify, skip_bad, memory, names, ..Open::default() };
                 let records = open.records(&path)?;
                 let skipped = records.skipped().list().to_vec();
-                let stored = match (records.encoding(), records.index()) {
-                    (Encoding::Raw(stored), _) => Some(stored),
-                    (_, index) => index.map(|index| index.shape),
-                };
+                let stored = records.encoding().shape().or(records.index().map(|index| index.shape));
                 if let (Some(stored), None) = (stored, fit)
                     && stored != shape
                 {

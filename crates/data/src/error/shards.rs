@@ -119,12 +119,54 @@ pub enum ShardError {
         found: usize,
     },
     /// No feature that can be the image.
-    #[error("{place}: none of its features is an image ({known}); name the image feature `image` or `image/encoded`")]
+    #[error(
+        "{place}: none of its features is known to be an image ({known}); say which one: --set data.image=NAME --set data.label=NAME"
+    )]
     NoImage {
         /// File and record.
         place: String,
         /// The features it has.
         known: String,
+    },
+    /// The features that the user named are not there, or are no image and no class.
+    #[error(
+        "{place}: no feature `{wanted}` that can be an image (a file in bytes, or a list of numbers) and a class (a number, a name, or a list with one 1); its features: {known}; `paceline data info` shows them"
+    )]
+    NoSuchFeatures {
+        /// File and record.
+        place: String,
+        /// The names given.
+        wanted: String,
+        /// The features it has.
+        known: String,
+    },
+    /// Images of numbers that do not lie in a range with a meaning.
+    #[error(
+        "{path}: the images in `{feature}` have numbers from {range}; they must lie in 0 to 1, -1 to 1 or 0 to 255"
+    )]
+    Numbers {
+        /// The folder or file.
+        path: String,
+        /// The feature.
+        feature: String,
+        /// The least and the greatest number of all records.
+        range: String,
+    },
+    /// A number that is none.
+    #[error("{place}: `{feature}` has a number that is not finite; make the record again, or leave bad records out")]
+    NotFinite {
+        /// File and record.
+        place: String,
+        /// The feature.
+        feature: String,
+    },
+    /// A list that is to say the class and does not.
+    #[error("{place}: `{feature}` is not a list of zeros with one 1; make the record again, or leave bad records out")]
+    OneHot {
+        /// File and record.
+        place: String,
+        /// The feature.
+        feature: String,
     },
     /// A record without the image that the others have.
     #[error(

@@ -99,7 +99,9 @@ impl Saver<'_> {
     fn stored(&mut self, image: &[u8], layout: &Layout, label: &str) -> Result<()> {
         let pixels = match layout.encoding {
             // A shape that does not fit its bytes is refused when the pixels are encoded.
-            Encoding::Raw([height, width, channels]) => Pixels { width, height, channels, data: image.to_vec() },
+            Encoding::Raw([height, width, channels]) | Encoding::Numbers([height, width, channels]) => {
+                Pixels { width, height, channels, data: image.to_vec() }
+            }
             Encoding::File => self.decode(image, label)?,
         };
         self.save(&pixels, label)

@@ -2,7 +2,8 @@
 
 use super::{ClassCount, DiskFile, Look, disk_file, shown};
 use crate::example::{Example, Feature, Kind, Sequence};
-use crate::shards::{Index, Layout, by_part, record_files};
+use crate::shards::one_hot;
+use crate::shards::{Encoding, FeatureNames, Index, Layout, Range, by_part, record_files};
 use crate::tfrecord::{Contents, Limits, Packing};
 use crate::{Result, Skipped};
 use serde::Serialize;
@@ -272,7 +273,10 @@ impl Seen {
     }
 
     fn class(&mut self, layout: &Layout, example: &Example<'_>) {
-        let number = layout.class.as_ref().and_then(|name| example.int(name));
+        let number = layout.class.as_ref().and_then(|name| match layout.one_hot {
+            Some(_) => one_hot(example, name).map(i64::from),
+            None => example.int(name),
+        });
         let name = layout.name.as_ref().and_then(|name| example.bytes(name));
         let name = name.map(|name| String::from_utf8_lossy(&name[..name.len().min(64)]).into_owned());
         if number.is_some() || name.is_some() {
@@ -319,7 +323,7 @@ impl RecordsInfo {
             (_, Ok(example)) => {
                 example.features().for_each(|feature| seen.feature(&feature));
                 if self.layout.is_none() {
-                    self.layout = Layout::of(&example);
+                    self.layout = Layout::of(&example, &FeatureNames::default());
                 }
                 if let Some(layout) = &self.layout {
                     seen.class(layout, &example);
@@ -396,10 +400,21 @@ pub(super) fn images(
             };
             let Ok(example) = Example::parse(record) else { continue };
             if layout.is_none() {
-                layout = Layout::of(&example).map(|layout| crate::shards::with_index(layout, index.as_ref()));
+                layout = Layout::of(&example, &FeatureNames::default())
+                    .map(|layout| crate::shards::with_index(layout, index.as_ref()));
             }
-            if let Some(layout) = &layout
-                && let Some(image) = example.bytes(&layout.image)
+            let Some(layout) = &layout else { continue };
+            let mut pixels = Vec::new();
+            let image = match (layout.encoding, example.feature(&layout.image)) {
+                (Encoding::Numbers(_), Some(list)) => {
+                    // By the range of this image alone: the others are not looked at.
+                    let Some(scale) = Range::of(&list).and_then(Range::scale) else { continue };
+                    scale.bytes(&list, &mut pixels);
+                    Some(&pixels[..])
+                }
+                _ => example.bytes(&layout.image),
+            };
+            if let Some(image) = image
                 && !each(&path, Ok((image, layout)))?
             {
                 return Ok(());

@@ -30,10 +30,7 @@ impl RecordImages {
     /// # Errors
     /// If the first image cannot be read.
     pub fn new(records: Records, size: Option<[usize; 2]>, fit: Fit) -> Result<Self> {
-        let stored = match records.encoding() {
-            Encoding::Raw(shape) => Some(shape),
-            Encoding::File => None,
-        };
+        let stored = records.encoding().shape();
         let known = stored.or(records.index().map(|index| index.shape));
         let canvas = match (known, size) {
             (Some(shape), None) => Canvas { shape, fit: None },
@@ -51,10 +48,7 @@ impl RecordImages {
     /// As [`RecordImages::new`], for samples of a shape that is known (height, width, channels): another part of a set.
     /// Where `fit` is none, all images must have that size.
     pub fn shaped(records: Records, shape: [usize; 3], fit: Option<Fit>) -> Self {
-        let stored = match records.encoding() {
-            Encoding::Raw(shape) => Some(shape),
-            Encoding::File => None,
-        };
+        let stored = records.encoding().shape();
         Self { records, canvas: Canvas { shape, fit }, stored, fingerprint: OnceLock::new() }
     }
 
@@ -94,7 +88,10 @@ impl Labelled for RecordImages {
                 hash.update((image.len() as u64).to_le_bytes());
                 pieces(image).iter().for_each(|piece| hash.update(piece));
             }
-            let (words, digests) = (self.canvas.words(), self.records.digests().join(" "));
+            let (mut words, digests) = (self.canvas.words(), self.records.digests().join(" "));
+            if let Encoding::Numbers(_) = self.records.encoding() {
+                words += &format!(" {}", self.records.layout().image); // the records alone do not say which list is the image
+            }
             fingerprint_of([b"records 2" as &[u8], words.as_bytes(), digests.as_bytes(), &hash.finalize()])
         };
         self.fingerprint.get_or_init(take).clone()
@@ -113,6 +110,14 @@ impl Source for RecordImages {
     fn fetch(&self, index: usize, scratch: &mut Scratch, out: &mut [u8]) -> Result<()> {
         let place = || self.records.place(index);
         let image = self.records.image(index);
+        if let (Encoding::Numbers(stored), begin) = (self.records.encoding(), Instant::now()) {
+            let mut pixels = std::mem::take(&mut scratch.bytes);
+            let read = self.records.pixels(index, &mut pixels);
+            scratch.effort.add(Stage::Decode, begin);
+            let placed = read.and_then(|()| self.canvas.place_raw(&place, stored, &pixels, scratch, out));
+            scratch.bytes = pixels;
+            return placed;
+        }
         if let Some(stored) = self.stored {
             return self.canvas.place_raw(&place, stored, image, scratch, out);
         }

@@ -1,15 +1,27 @@
 //! Which features of an Example hold the image and its class.
 //!
 //! Ours and the flowers of Google's tutorials: `image`, `class`, `label`. TensorFlow's ImageNet shards:
-//! `image/encoded`, `image/class/label`, `image/class/text`. TensorFlow Datasets: `image`, `label` (a number). The first
-//! name that a record has wins, and the layout of the first record is that of the set.
+//! `image/encoded`, `image/class/label`, `image/class/text`. TensorFlow Datasets: `image`, `label` (a number). TFX:
+//! `image_floats`, `image_class`. The first name that a record has wins, and the layout of the first record is that of the
+//! set; names of the user's own go before all of these.
 
-use crate::example::{Example, Kind};
+use super::numbers;
+use crate::example::{Example, Feature, Kind};
 use serde::Serialize;
 
-const IMAGES: [&str; 8] =
-    ["image", "image/encoded", "image_raw", "image_bytes", "encoded", "jpeg", "img", "image/image_raw"];
-const CLASSES: [&str; 6] = ["class", "image/class/label", "label", "class_id", "class_label", "target"];
+const IMAGES: [&str; 10] = [
+    "image",
+    "image/encoded",
+    "image_raw",
+    "image_bytes",
+    "encoded",
+    "jpeg",
+    "img",
+    "image/image_raw",
+    "image_floats",
+    "pixels",
+];
+const CLASSES: [&str; 7] = ["class", "image/class/label", "label", "class_id", "class_label", "target", "image_class"];
 const NAMES: [&str; 6] = ["label", "image/class/text", "class_name", "class/text", "image/class/synset", "class"];
 
 /// Where height, width and channels stand.
@@ -28,15 +40,38 @@ pub enum Encoding {
     File,
     /// As bytes of pixels: height, width, channels.
     Raw([usize; 3]),
+    /// As lists of numbers, one for each value of a pixel: height, width, channels.
+    Numbers([usize; 3]),
+}
+
+impl Encoding {
+    /// Height, width and channels, if images are not files.
+    pub fn shape(self) -> Option<[usize; 3]> {
+        match self {
+            Self::File => None,
+            Self::Raw(shape) | Self::Numbers(shape) => Some(shape),
+        }
+    }
+}
+
+/// Features named by the user, where the usual names do not do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Names {
+    /// That of the image.
+    pub image: Option<String>,
+    /// That of the class: a number, a name, or a list with one 1.
+    pub label: Option<String>,
 }
 
 /// Which features are used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Layout {
-    /// The image: a byte string.
+    /// The image: a byte string, or a list of numbers.
     pub image: String,
-    /// The class: a number.
+    /// The class: a number, or a list with one 1.
     pub class: Option<String>,
+    /// How long that list is, if it is one.
+    pub one_hot: Option<usize>,
     /// The name of the class: a byte string.
     pub name: Option<String>,
     /// How images are stored.
@@ -44,21 +79,44 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The layout of an Example; none if it has no image.
-    pub fn of(example: &Example<'_>) -> Option<Self> {
-        let find = |names: &[&'static str], kind: Kind| {
-            names.iter().copied().find(|name| example.feature(name).is_some_and(|f| f.kind() == kind && f.len() == 1))
+    /// The layout of an Example; none if it has no image, or not what the user named.
+    pub fn of(example: &Example<'_>, own: &Names) -> Option<Self> {
+        let find = |usual: &[&'static str], own: &Option<String>, fits: &dyn Fn(&Feature<'_, '_>) -> bool| {
+            let has = |name: &str| example.feature(name).is_some_and(|feature| fits(&feature));
+            match own {
+                Some(name) => has(name).then(|| name.clone()),
+                None => usual.iter().find(|name| has(name)).map(|name| name.to_string()),
+            }
         };
-        let image = find(&IMAGES, Kind::Bytes)?;
-        let bytes = example.bytes(image)?;
-        let encoding = match is_file(bytes) {
-            true => Encoding::File,
-            false => shape(example, bytes.len()).map_or(Encoding::File, Encoding::Raw),
+        let one = |kind: Kind| move |feature: &Feature<'_, '_>| feature.kind() == kind && feature.len() == 1;
+        let (image, encoding) = match find(&IMAGES, &own.image, &one(Kind::Bytes)) {
+            Some(image) => {
+                let bytes = example.bytes(&image)?;
+                let encoding = match is_file(bytes) {
+                    true => Encoding::File,
+                    false => shape(example, bytes.len()).map_or(Encoding::File, Encoding::Raw),
+                };
+                (image, encoding)
+            }
+            None => {
+                let image = find(&IMAGES, &own.image, &numbers::is_list)?;
+                let length = example.feature(&image)?.len();
+                let shape = shape(example, length).or_else(|| square(length))?;
+                (image, Encoding::Numbers(shape))
+            }
         };
-        Some(Self {
-            image: image.into(),
-            class: find(&CLASSES, Kind::Ints).map(String::from),
-            name: find(&NAMES, Kind::Bytes).map(String::from),
+        let (mut class, mut one_hot) = (find(&CLASSES, &own.label, &one(Kind::Ints)), None);
+        let name = find(&NAMES, &own.label, &one(Kind::Bytes));
+        if class.is_none() && name.is_none() {
+            class =
+                find(&CLASSES, &own.label, &|f| numbers::is_list(f) && numbers::one_hot(example, f.name()).is_some());
+            one_hot = class.as_ref().and_then(|class| example.feature(class)).map(|feature| feature.len());
+        }
+        (own.label.is_none() || class.is_some() || name.is_some()).then_some(Self {
+            image,
+            class,
+            one_hot,
+            name,
             encoding,
         })
     }
@@ -67,13 +125,22 @@ impl Layout {
     pub fn words(&self) -> String {
         let mut words = format!("image from `{}`", self.image);
         if let Some(class) = &self.class {
-            words += &format!(", class from `{class}`");
+            words += &format!(", class from `{class}`{}", if self.one_hot.is_some() { " (one-hot)" } else { "" });
         }
         if let Some(name) = &self.name {
             words += &format!(", {}name from `{name}`", if self.class.is_some() { "its " } else { "class by " });
         }
         words
     }
+}
+
+/// A square, grey or in colour, for want of a stated shape.
+fn square(length: usize) -> Option<[usize; 3]> {
+    let side = |pixels: usize| Some(pixels.isqrt()).filter(|side| side * side == pixels);
+    side(length).map(|side| [side, side, 1]).or_else(|| {
+        let pixels = length.is_multiple_of(3).then_some(length / 3)?;
+        side(pixels).map(|side| [side, side, 3])
+    })
 }
 
 /// Whether the bytes begin like an image file of a format that is read.

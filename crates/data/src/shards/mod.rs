@@ -6,6 +6,7 @@
 mod files;
 mod index;
 mod layout;
+mod numbers;
 mod open;
 mod records;
 
@@ -13,7 +14,9 @@ pub(crate) use files::by_part;
 pub use files::{is_record_name, record_files};
 pub use index::{FORMAT, INDEX, Index, Shard};
 pub(crate) use layout::is_file as is_image_file;
-pub use layout::{Encoding, Layout};
+pub use layout::{Encoding, Layout, Names as FeatureNames};
+pub(crate) use numbers::one_hot;
+pub use numbers::{Range, Scale};
 pub use open::Open;
 pub(crate) use open::with_index;
 pub use records::Records;

@@ -5,7 +5,8 @@
 //! 3. Each file: where its records are, checksums, and of each record the class and the place of its image.
 //! 4. Put together in the order of the files, so that neither the result nor an error depends on the threads.
 
-use super::layout::Layout;
+use super::layout::{Layout, Names as FeatureNames};
+use super::numbers::{self, Range};
 use super::records::{Records, Shelf, place};
 use super::{Encoding, Index, by_part, record_files};
 use crate::example::Example;
@@ -34,6 +35,8 @@ pub struct Open {
     pub limits: Limits,
     /// What all parts of the set may take together.
     pub memory: Arc<Memory>,
+    /// Features that hold the image and the class, where the usual names do not do.
+    pub names: FeatureNames,
 }
 
 impl Default for Open {
@@ -45,6 +48,7 @@ impl Default for Open {
             digests: false,
             limits: Limits::default(),
             memory: Arc::default(),
+            names: FeatureNames::default(),
         }
     }
 }
@@ -90,7 +94,16 @@ impl Open {
         }
         let classes = match &index {
             Some(index) => index.classes.clone(),
-            None => join_classes(&mut all, layout.class.is_some())?,
+            None => join_classes(&mut all, &layout)?,
+        };
+        let range = all.iter().fold(Range::default(), |range, looked| range.join(looked.range));
+        let scale = match layout.encoding {
+            Encoding::Numbers(_) => Some(range.scale().ok_or_else(|| ShardError::Numbers {
+                path: path.display().to_string(),
+                feature: layout.image.clone(),
+                range: format!("{} to {}", range.least, range.most),
+            })?),
+            _ => None,
         };
         let mut first = 0;
         let files: Vec<Shelf> = all
@@ -106,7 +119,7 @@ impl Open {
         }
         let digests = index.iter().flat_map(|index| &index.shards).filter(|shard| self.wants(&shard.part));
         let digests = digests.map(|shard| shard.sha256.clone()).collect();
-        Ok(Records { digests, index, layout, files, classes, skipped, verified: self.verify })
+        Ok(Records { digests, index, layout, files, classes, skipped, verified: self.verify, scale })
     }
 
     fn wants(&self, part: &str) -> bool {
@@ -170,14 +183,22 @@ impl Open {
                         let place = || format!("{name} record at byte {offset}");
                         match Example::parse(&record) {
                             Err(error) => error.at(place()),
-                            Ok(example) => match Layout::of(&example) {
+                            Ok(example) => match Layout::of(&example, &self.names) {
                                 Some(layout) => return Ok(with_index(layout, index)),
                                 None => {
                                     let known = match example.features().map(|f| f.name()).collect::<Vec<_>>() {
                                         names if names.is_empty() => "it has none".to_string(),
                                         names => names.join(", "),
                                     };
-                                    ShardError::NoImage { place: place(), known }.into()
+                                    let FeatureNames { image, label } = &self.names;
+                                    let own = [image, label].into_iter().flatten().cloned().collect::<Vec<_>>();
+                                    match own.is_empty() {
+                                        true => ShardError::NoImage { place: place(), known }.into(),
+                                        false => {
+                                            let wanted = own.join("` and `");
+                                            ShardError::NoSuchFeatures { place: place(), wanted, known }.into()
+                                        }
+                                    }
                                 }
                             },
                         }
@@ -227,6 +248,8 @@ struct Looked {
     /// Names by the number in `labels`, where there is no index, with a record that has it.
     names: BTreeMap<u32, (String, usize)>,
     bad: Vec<DataError>,
+    /// Of images that are numbers.
+    range: Range,
 }
 
 struct Looker<'a> {
@@ -262,11 +285,11 @@ impl Looker<'_> {
             return Err(ShardError::Count { path, expected, found }.into());
         }
 
-        let mut names = Names::default();
+        let (mut names, mut range) = (Names::default(), Range::default());
         let (mut images, mut labels) = (Vec::with_capacity(file.len()), Vec::with_capacity(file.len()));
         let mut left_out = Vec::new();
         for local in 0..file.len() {
-            match self.record(&file, local, images.len(), &mut names) {
+            match self.record(&file, local, images.len(), &mut names, &mut range) {
                 Ok((image, label)) => {
                     images.push(image);
                     labels.push(label);
@@ -282,16 +305,36 @@ impl Looker<'_> {
             file.retain(|local| left_out.binary_search(&local).is_err());
         }
         let names = names.list;
-        Ok(Looked { file, images, labels, names, bad })
+        Ok(Looked { file, images, labels, names, bad, range })
     }
 
     /// The place of the image and the class of a record; `number` is its number if it is good.
-    fn record(&self, file: &File, local: usize, number: usize, names: &mut Names) -> Result<((u32, u32), u32)> {
+    fn record(
+        &self,
+        file: &File,
+        local: usize,
+        number: usize,
+        names: &mut Names,
+        range: &mut Range,
+    ) -> Result<((u32, u32), u32)> {
         let (record, layout) = (file.get(local), self.layout);
         let place = || place(file, local);
         let example = Example::parse(record).map_err(|error| error.at(place()))?;
         let missing = || ShardError::MissingImage { place: place(), feature: layout.image.clone() };
-        let image = example.bytes(&layout.image).ok_or_else(missing)?;
+        let image = match layout.encoding {
+            Encoding::Numbers(shape) => {
+                let numbers = example.feature(&layout.image).filter(|f| !f.is_empty()).ok_or_else(missing)?;
+                let expected = shape.iter().product();
+                if numbers.len() != expected {
+                    return Err(ShardError::RawSize { place: place(), shape, expected, found: numbers.len() }.into());
+                }
+                let seen = Range::of(&numbers)
+                    .ok_or_else(|| ShardError::NotFinite { place: place(), feature: layout.image.clone() })?;
+                *range = range.join(seen);
+                record // the list may be in pieces: it is read from the record
+            }
+            _ => example.bytes(&layout.image).ok_or_else(missing)?,
+        };
         // The image lies in the record: its place is the distance of their beginnings.
         let start = image.as_ptr() as usize - record.as_ptr() as usize;
         let (Ok(start), Ok(length)) = (u32::try_from(start), u32::try_from(image.len())) else {
@@ -308,7 +351,17 @@ impl Looker<'_> {
 
         let name = layout.name.as_ref().and_then(|name| example.bytes(name));
         let name = name.map(std::str::from_utf8).transpose().map_err(|_| ShardError::ClassName { place: place() })?;
-        let class = layout.class.as_ref().and_then(|class| example.int(class));
+        let class = match (&layout.class, layout.one_hot) {
+            (Some(class), Some(_)) => {
+                let place = numbers::one_hot(&example, class);
+                Some(i64::from(place.ok_or_else(|| ShardError::OneHot {
+                    place: super::records::place(file, local),
+                    feature: class.clone(),
+                })?))
+            }
+            (Some(class), None) => example.int(class),
+            (None, _) => None,
+        };
         let max = self.index.map_or(MAX_CLASSES, |index| index.classes.len()).saturating_sub(1);
         let label = match (class, name, self.index) {
             (Some(class), name, index) => {
@@ -380,8 +433,8 @@ impl Names {
 
 /// The classes of all files. Where they have numbers, names must agree between files, and a number without a name is
 /// called by its number. Where they only have names, these are sorted and numbered.
-fn join_classes(files: &mut [Looked], numbered: bool) -> Result<Vec<String>> {
-    if !numbered {
+fn join_classes(files: &mut [Looked], layout: &Layout) -> Result<Vec<String>> {
+    if layout.class.is_none() {
         let mut names: Vec<String> =
             files.iter().flat_map(|f| f.names.values().map(|(name, _)| name.clone())).collect();
         names.sort();
@@ -405,5 +458,6 @@ fn join_classes(files: &mut [Looked], numbered: bool) -> Result<Vec<String>> {
         }
     }
     let classes = files.iter().flat_map(|file| &file.labels).max().map_or(0, |&label| label as usize + 1);
+    let classes = classes.max(layout.one_hot.unwrap_or(0));
     Ok((0..classes as u32).map(|class| known.get(&class).map_or(class.to_string(), |name| name.to_string())).collect())
 }

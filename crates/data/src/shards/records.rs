@@ -1,9 +1,11 @@
 //! The records of a set, for access in any order: 20 bytes for each beside the mapped files.
 
 use super::files::role_of;
+use super::numbers::Scale;
 use super::{Encoding, Index, Layout, Open};
+use crate::example::Example;
 use crate::tfrecord::File;
-use crate::{Result, Role, Skipped};
+use crate::{Result, Role, ShardError, Skipped};
 use std::ops::Range;
 use std::path::Path;
 
@@ -17,6 +19,8 @@ pub struct Records {
     pub(super) verified: bool,
     /// SHA-256 that the index states of each file, in their order; empty without an index.
     pub(super) digests: Vec<String>,
+    /// What the numbers of images mean, where images are lists of numbers.
+    pub(super) scale: Option<Scale>,
 }
 
 /// A file and what is known of its records.
@@ -70,12 +74,25 @@ impl Records {
         shelf.file.get(local)
     }
 
-    /// The image of a record: an image file, or pixels (see [`Records::encoding`]).
+    /// The image of a record: an image file, or pixels (see [`Records::encoding`]); of an image that is a list of numbers the
+    /// whole record, see [`Records::pixels`].
     pub fn image(&self, index: usize) -> &[u8] {
         let (shelf, local) = self.find(index);
         let (start, length) = shelf.images[local];
         // A mapped file that somebody writes to gives an empty image here, rather than a panic.
         shelf.file.get(local).get(start as usize..start as usize + length as usize).unwrap_or_default()
+    }
+
+    /// Replaces `out` by the pixels of an image that is a list of numbers.
+    ///
+    /// # Errors
+    /// If the file was changed since it was opened.
+    pub fn pixels(&self, index: usize, out: &mut Vec<u8>) -> Result<()> {
+        let missing = || ShardError::MissingImage { place: self.place(index), feature: self.layout.image.clone() };
+        let scale = self.scale.ok_or_else(missing)?;
+        let example = Example::parse(self.get(index)).map_err(|error| error.at(self.place(index)))?;
+        scale.bytes(&example.feature(&self.layout.image).ok_or_else(missing)?, out);
+        Ok(())
     }
 
     /// The length of a record and the checksum that its file has of it; see [`Records::is_verified`].

@@ -6,7 +6,7 @@ use std::sync::RwLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use paceline_data::example::Example;
-use paceline_data::shards::{Encoding, Layout};
+use paceline_data::shards::{Encoding, FeatureNames, Layout};
 use paceline_data::tfrecord::Reader;
 use paceline_data::{DataError, RecordError};
 use paceline_image::{Colour, Decoder, Fit, Pixels, Resizer, Target, Window};
@@ -258,7 +258,7 @@ impl<'a> Worker<'a> {
             let place = |why: String| bad(format!("{name} record {}: {why}", sample.record), false);
             let example = Example::parse(&bytes).map_err(|e| place(e.to_string()))?;
             if layout.is_none() {
-                layout = Layout::of(&example);
+                layout = Layout::of(&example, &FeatureNames::default());
             }
             let Some(layout) = &layout else { return Err(place("it has no image".into())) };
             let image = example.bytes(&layout.image);
@@ -266,6 +266,9 @@ impl<'a> Worker<'a> {
             let raw = match layout.encoding {
                 Encoding::File => None,
                 Encoding::Raw(shape) => Some(shape),
+                Encoding::Numbers(_) => {
+                    return Err(place("its images are lists of numbers, which are not studied".into()));
+                }
             };
             self.image(sample, image, raw).map_err(place)?;
             self.bytes = bytes;

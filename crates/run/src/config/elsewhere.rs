@@ -45,7 +45,16 @@ const WORDS: &[(&[&str], Here)] = &[
         Key("data.name"),
     ),
     (
-        &["validation_split", "val_split", "val_fraction", "test_size", "val", "val_data", "validation_data", "val_dir"],
+        &[
+            "validation_split",
+            "val_split",
+            "val_fraction",
+            "test_size",
+            "val",
+            "val_data",
+            "validation_data",
+            "val_dir",
+        ],
         Key("data.validation"),
     ),
     (
@@ -73,10 +82,16 @@ const WORDS: &[(&[&str], Here)] = &[
     (&["distribute_strategy", "distribution_strategy"], Key("strategy.name")),
     (
         &["devices", "gpus", "num_gpus", "n_gpus", "nproc_per_node", "num_replicas", "num_processes", "world_size"],
-        Like("strategy.replicas", "are the copies of the network in one process; processes come from paceline launch --np"),
+        Like(
+            "strategy.replicas",
+            "are the copies of the network in one process; processes come from paceline launch --np",
+        ),
     ),
     (&["num_threads", "intra_op_parallelism_threads", "omp_num_threads"], Key("strategy.threads")),
-    (&["num_nodes", "nnodes", "hosts"], Nowhere("hosts are given to launch: paceline launch --hosts a:2,b:2 -- train …")),
+    (
+        &["num_nodes", "nnodes", "hosts"],
+        Nowhere("hosts are given to launch: paceline launch --hosts a:2,b:2 -- train …"),
+    ),
     (&["bucket_cap_mb"], Like("strategy.bucket", "counts elements of 4 bytes")),
     (&["ddp_timeout"], Key("strategy.timeout")),
     (&["horizontal_flip", "random_flip", "hflip", "random_horizontal_flip"], Key("augment.flip")),
@@ -102,13 +117,19 @@ const WORDS: &[(&[&str], Here)] = &[
         &["accumulate_grad_batches", "gradient_accumulation_steps"],
         Nowhere("a step sums the gradients of the whole train.batch"),
     ),
-    (&["gradient_clip_val", "max_grad_norm", "clip_norm", "clipnorm", "grad_clip"], Nowhere("gradients are not clipped")),
+    (
+        &["gradient_clip_val", "max_grad_norm", "clip_norm", "clipnorm", "grad_clip"],
+        Nowhere("gradients are not clipped"),
+    ),
     (&["num_classes", "n_classes", "classes"], Nowhere("the number of classes comes from the data")),
     (
         &["loss", "criterion", "loss_fn"],
         Nowhere("the loss is a layer of the model file (model.file); presets have softmax and cross-entropy"),
     ),
-    (&["device", "accelerator", "cuda", "gpu"], Nowhere("networks are computed on processors; strategy.device names a core")),
+    (
+        &["device", "accelerator", "cuda", "gpu"],
+        Nowhere("networks are computed on processors; strategy.device names a core"),
+    ),
     (&["verbose"], Nowhere("paceline train --quiet says less, --log info more")),
 ];
 

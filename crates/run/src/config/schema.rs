@@ -42,6 +42,12 @@ schema! {
         /// How images are brought to data.size: crop (scale to cover, cut what hangs over), pad (scale to fit, black
         /// around) or stretch.
         fit: FitName = FitName::Crop, Limit::None;
+        /// The feature of records that holds the image, where it has an unusual name: an image file or pixels in bytes, or a list
+        /// of numbers (floats of 0 to 1, -1 to 1 or 0 to 255).
+        image: Option<String> = None, Limit::None;
+        /// The feature of records that holds the class, where it has an unusual name: a number, a name, or a list with one 1
+        /// (one-hot).
+        label: Option<String> = None, Limit::None;
         /// Threads that read, decode and augment ahead of training; "auto" is one for each core, shared among the
         /// processes of a host. Results do not depend on it.
         threads: Auto<usize> = Auto::Auto, Limit::AtLeast(1.0);

@@ -249,17 +249,14 @@ pub(super) trait Named: Sized + Copy + PartialEq + 'static {
 pub(super) fn read_name<T: Named>(value: &Value) -> Result<T, Wrong> {
     let word = value.as_str().ok_or(Wrong::Type)?;
     let all = T::all();
-    all.iter()
-        .find(|(name, _)| *name == word)
-        .map(|(_, choice)| *choice)
-        .ok_or_else(|| {
-            let names: Vec<_> = all.iter().map(|(name, _)| *name).collect();
-            let hint = match elsewhere::value(word, &names) {
-                Some(name) => format!("; did you mean {name}?"),
-                None => did_you_mean(word, names),
-            };
-            Wrong::Because(format!("is not known{hint}"))
-        })
+    all.iter().find(|(name, _)| *name == word).map(|(_, choice)| *choice).ok_or_else(|| {
+        let names: Vec<_> = all.iter().map(|(name, _)| *name).collect();
+        let hint = match elsewhere::value(word, &names) {
+            Some(name) => format!("; did you mean {name}?"),
+            None => did_you_mean(word, names),
+        };
+        Wrong::Because(format!("is not known{hint}"))
+    })
 }
 
 /// The name of a choice.

@@ -67,7 +67,10 @@ fn words_of_other_tools_are_answered_with_ours() {
     check_set("schedule.name=CosineAnnealingLR", "did you mean cosine?");
     check_file("lr = 0.1", "c.toml, line 2: there is no key lr; it is optimizer.rate here");
     check_file("[trainer]\nmax_epochs = 3", "line 2: there is no section trainer; it is [train] here");
-    check_file("[train]\nlearning_rate = 0.1", "line 3: there is no key train.learning_rate; it is optimizer.rate here");
+    check_file(
+        "[train]\nlearning_rate = 0.1",
+        "line 3: there is no key train.learning_rate; it is optimizer.rate here",
+    );
 }
 
 #[test]

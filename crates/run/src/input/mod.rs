@@ -9,6 +9,7 @@ use crate::placement::{Local, Pool};
 use crate::trial::cores;
 use paceline_base::{Error, Kind, Result, text};
 use paceline_comm::world::started_here;
+use paceline_data::shards::FeatureNames;
 use paceline_data::{Catalogue, DataSet, Options, Part, Source, Split, Still};
 use paceline_image::Fit;
 use paceline_prepare::feed::{Augment, DiskCache, MemoryCache, cache, check};
@@ -52,6 +53,7 @@ pub fn open_data(config: &Config) -> Result<RunData> {
         verify: data.verify,
         skip_bad: data.skip_bad,
         memory: Some(paceline_record::machine::free_memory_bytes()).filter(|&free| free > 0),
+        names: FeatureNames { image: data.image.clone(), label: data.label.clone() },
     };
     let mut set = catalogue.open(&data.name, &options)?;
     tracing::info!("data: {}", set.origin);
