@@ -219,10 +219,11 @@ pub fn not_converged(epochs: &[EpochRecord]) -> Option<Verdict> {
         Level::Note,
         "not yet converged",
         format!(
-            "the {which} loss still falls by {:.1} % an epoch: {} to {} over the last {span}",
+            "the {which} loss still falls by {:.1} % an epoch: {} to {} over the last {}",
             per_epoch * 100.0,
             figure(from),
-            figure(last)
+            figure(last),
+            if span == 1 { "epoch".into() } else { format!("{span} epochs") }
         ),
         "train for more epochs (--resume) before judging the accuracy",
     ))
