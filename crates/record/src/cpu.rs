@@ -64,6 +64,50 @@ impl CpuUse {
     }
 }
 
+/// What one process of a job got of its host.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CpuShare {
+    /// What it got.
+    pub used: CpuUse,
+    /// The cores that it may use, by number.
+    pub cores: Vec<usize>,
+}
+
+/// What the processes of a job got, those of one host and the same cores together: to each of them the others are other programs, to
+/// the job they are not.
+pub fn cpu_of_job(shares: &[CpuShare], hosts: &[String]) -> Vec<CpuUse> {
+    let mut groups: Vec<((&String, &[usize]), Vec<&CpuUse>)> = Vec::new();
+    for (share, host) in shares.iter().zip(hosts) {
+        let place = (host, &share.cores[..]);
+        match groups.iter_mut().find(|(known, _)| *known == place) {
+            Some((_, members)) => members.push(&share.used),
+            None => groups.push((place, vec![&share.used])),
+        }
+    }
+    groups.into_iter().map(|(_, members)| joined(&members)).collect()
+}
+
+/// Several looks at the same cores.
+fn joined(members: &[&CpuUse]) -> CpuUse {
+    let sum = |value: fn(&CpuUse) -> f64| members.iter().map(|m| value(m)).sum::<f64>();
+    let most = |value: fn(&CpuUse) -> f64| members.iter().map(|m| value(m)).fold(0.0, f64::max);
+    let cpu = sum(|m| m.cpu);
+    // Each saw the cores busy for its own time and that of all others.
+    let busy = members.iter().map(|m| Some(m.others? + m.cpu)).sum::<Option<f64>>();
+    let worst = members.iter().max_by_key(|m| m.throttled);
+    CpuUse {
+        wall: most(|m| m.wall),
+        cpu,
+        delayed: members.iter().map(|m| m.delayed).sum(),
+        others: busy.map(|busy| (busy / members.len() as f64 - cpu).max(0.0)),
+        stolen: most(|m| m.stolen),
+        cores: members.iter().map(|m| m.cores).max().unwrap_or(0),
+        throttled: worst.map_or(0, |m| m.throttled),
+        periods: worst.map_or(0, |m| m.periods),
+        limit: worst.and_then(|m| m.limit),
+    }
+}
+
 /// Looks at the process until it is asked to stop.
 pub struct CpuWatch {
     shared: Arc<Shared>,
@@ -132,6 +176,14 @@ impl CpuWatch {
             periods: now.group.periods.saturating_sub(first.group.periods),
             limit: now.group.limit,
         }
+    }
+}
+
+impl CpuWatch {
+    /// [`so_far`](CpuWatch::so_far), with the cores that it speaks of.
+    pub fn share(&self) -> CpuShare {
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        CpuShare { used: self.so_far(), cores: allowed_cores(&status) }
     }
 }
 
@@ -319,6 +371,33 @@ mod tests {
         assert_eq!((Group::of("open", &files), Group::of("free", &files)), (None, None));
         assert_eq!(groups("0::/a/b\n")[3..], ["/sys/fs/cgroup/a/b".to_string(), "/sys/fs/cgroup/a".to_string()]);
         assert_eq!(groups("4:cpu,cpuacct:/x\n3:freezer:/y\n")[3..], ["/sys/fs/cgroup/cpu/x".to_string()]);
+    }
+
+    #[test]
+    fn processes_of_one_job_are_not_other_programs_to_each_other() {
+        // Two processes on two cores, each for half of the time, and a stranger with a fifth of a core.
+        let one = CpuUse {
+            wall: 10.0,
+            cpu: 9.0,
+            delayed: Some(4.0),
+            others: Some(11.0),
+            cores: 2,
+            throttled: 1,
+            periods: 5,
+            ..CpuUse::default()
+        };
+        let share = |cores: &[usize]| CpuShare { used: one, cores: cores.into() };
+        let hosts = ["a", "a", "b"].map(String::from);
+        let both = cpu_of_job(&[share(&[0, 1]), share(&[0, 1]), share(&[0, 1])], &hosts);
+        assert_eq!(both.len(), 2, "one for each host");
+        let expected = CpuUse { cpu: 18.0, delayed: Some(8.0), others: Some(2.0), ..one };
+        assert_eq!((both[0], both[1]), (expected, one));
+        assert_eq!((both[0].taken(), one.taken()), (Some(2.0), Some(4.0)));
+        // Bound to cores of their own they do not see each other.
+        assert_eq!(cpu_of_job(&[share(&[0]), share(&[1])], &hosts), [one, one]);
+        let unknown = CpuShare { used: CpuUse { delayed: None, others: None, ..one }, cores: vec![0, 1] };
+        let both = cpu_of_job(&[share(&[0, 1]), unknown], &hosts);
+        assert_eq!((both[0].delayed, both[0].others), (None, None));
     }
 
     #[test]

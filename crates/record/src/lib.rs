@@ -55,7 +55,7 @@ mod study;
 mod summary;
 mod writer;
 
-pub use cpu::{CpuUse, CpuWatch};
+pub use cpu::{CpuShare, CpuUse, CpuWatch, cpu_of_job};
 pub use dir::RunDir;
 pub use every::{Every, Interval, choose_every};
 pub use fold::StepFold;

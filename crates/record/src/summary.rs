@@ -224,7 +224,8 @@ pub struct Summary {
     pub split: Vec<TimeSplit>,
     /// Where the time went over all ranks, as fractions of 1.
     pub split_fractions: TimeSplit,
-    /// What each process got of its machine's cores, in the last attempt; empty where nobody looked.
+    /// What the processes got of their hosts' cores, in the last attempt, those on the same cores together; empty where nobody
+    /// looked.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cpu: Vec<CpuUse>,
     /// The stages that samples went through on their way in, or images on their way to shards.

@@ -19,8 +19,8 @@ use paceline_engine::{CheckpointEvery, Ended, Job, Outcome, Progress, Rank, Scor
 use paceline_kernels::{Cpu, CpuOptions, Device, Tuning};
 use paceline_plan::{Batches, Compression, Plan, lower};
 use paceline_record::{
-    CpuUse, CpuWatch, EpochRecord, Exactness, Monitor, PartialEpoch, Patience, RunDir, StepWriter, Summary, TimeSplit,
-    machine, read_run,
+    CpuShare, CpuWatch, EpochRecord, Exactness, Monitor, PartialEpoch, Patience, RunDir, StepWriter, Summary,
+    TimeSplit, cpu_of_job, machine, read_run,
 };
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -556,7 +556,8 @@ impl OneRun<'_> {
             times = crew.exchange(&times[0])?; // in the order of ranks
         }
         s.split = times.iter().flat_map(|(split, _)| split).copied().collect();
-        s.cpu = times.iter().map(|(_, cpu)| *cpu).collect();
+        let shares: Vec<CpuShare> = times.into_iter().map(|(_, share)| share).collect();
+        s.cpu = cpu_of_job(&shares, crew.world()?.hosts());
         let written = saver.map(Saver::finish).transpose();
         let recorded = writer.finish();
         let mut outcome = first_cause(&ends);
@@ -627,8 +628,8 @@ impl OneRun<'_> {
     }
 
     /// Where the time of this process's ranks went, and what it got of the machine.
-    fn times(&self, ends: &[RankEnd]) -> (Vec<TimeSplit>, CpuUse) {
-        (ends.iter().map(|e| e.times).collect(), self.cores.so_far())
+    fn times(&self, ends: &[RankEnd]) -> (Vec<TimeSplit>, CpuShare) {
+        (ends.iter().map(|e| e.times).collect(), self.cores.share())
     }
 
     fn all_ranks(
