@@ -1,13 +1,15 @@
-//! The `paceline` program: flags in, exit code out. 0 done, 1 failed, 2 wrong input, 130 ended at once by a signal.
+//! The `paceline` program: flags in, exit code out. 0 done, 1 failed, 2 wrong input; stopped before the end by Ctrl-C 130, by
+//! SIGTERM 143, by SIGHUP 129, by SIGUSR1 85, in each case after what is to be kept was saved.
 
 mod commands;
 mod flags;
 mod screen;
+mod signals;
 mod tethered;
 
 use clap::Parser;
 use flags::{Cli, Command};
-use paceline::Kind;
+use signals::End;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -15,30 +17,36 @@ fn main() -> ExitCode {
     start_log(&cli.log);
     tethered::name_panics();
     let result = match cli.command {
-        Command::Demo(flags) => commands::demo::run(&flags),
+        Command::Demo(flags) => done(commands::demo::run(&flags)),
         Command::Train(flags) => commands::train::run(&flags),
         Command::Launch(flags) => commands::launch::run(&flags, &cli.log),
-        Command::Data(flags) => commands::data::run(&flags),
-        Command::Prepare(flags) => commands::prepare::run(&flags),
-        Command::PrepareShards(flags) => commands::prepare::shards(&flags),
+        Command::Data(flags) => done(commands::data::run(&flags)),
+        Command::Prepare(flags) => done(commands::prepare::run(&flags)),
+        Command::PrepareShards(flags) => done(commands::prepare::shards(&flags)),
         Command::Speedtest(flags) => commands::speedtest::run(&flags),
-        Command::SpeedtestCells(flags) => commands::speedtest::cells(&flags),
-        Command::Bench(flags) => commands::bench::run(&flags),
-        Command::Matmul(flags) => tethered::tethered(|tether| commands::matmul::run(&flags, tether)),
+        Command::SpeedtestCells(flags) => done(commands::speedtest::cells(&flags)),
+        Command::Bench(flags) => done(commands::bench::run(&flags)),
+        Command::Matmul(flags) => done(tethered::tethered(|tether| commands::matmul::run(&flags, tether))),
         Command::Doctor(flags) => tethered::tethered(|_| commands::doctor::run(&flags, &cli.log)),
-        Command::Report(flags) => commands::report::run(&flags),
-        Command::Config(flags) => commands::config::run(&flags),
+        Command::Report(flags) => done(commands::report::run(&flags)),
+        Command::Config(flags) => done(commands::config::run(&flags)),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(End::Done) => ExitCode::SUCCESS,
+        Ok(End::Stopped) => ExitCode::from(signals::stopped_code()),
         Err(e) => {
             match paceline::launch::last_words(&e) {
                 Some(words) => eprint!("{words}"),
                 None => screen::warn(&format!("paceline: {e}")),
             }
-            ExitCode::from(if e.kind() == Kind::User { 2 } else { 1 })
+            ExitCode::from(signals::error_code(&e))
         }
     }
+}
+
+/// Of a command that cannot end early without an error.
+fn done(result: paceline::Result<()>) -> paceline::Result<End> {
+    result.map(End::from)
 }
 
 fn start_log(level: &str) {

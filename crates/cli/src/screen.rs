@@ -1,6 +1,6 @@
 //! What a person sees of a run: a bar with rate and time left on a terminal, plain lines otherwise.
 
-use crate::commands::Begun;
+use crate::signals::Begun;
 use indicatif::{ProgressBar, ProgressStyle};
 use paceline::launch::{Line, Progress};
 use paceline::record::EpochRecord;

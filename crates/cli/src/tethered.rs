@@ -33,6 +33,11 @@ pub fn refuse_flags(error: &clap::Error) -> ! {
     error.exit()
 }
 
+/// Whether this is the first process of its job, or the only one.
+pub fn is_first() -> bool {
+    paceline::comm::world::started(|name| std::env::var(name).ok()).is_none_or(|s| s.process == 0)
+}
+
 /// `[1 host] `, before every line of a process that is not the first; nothing otherwise.
 pub fn prefix() -> &'static str {
     static PREFIX: OnceLock<String> = OnceLock::new();

@@ -2,6 +2,7 @@
 
 use crate::flags::{Cli, Command, Launch as Flags, Train};
 use crate::screen;
+use crate::signals::{End, requests};
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use paceline::launch::{Hosts, Launch, LaunchEnd, LaunchView, Limits, Notice, Progress, Stream, detect, launch};
@@ -9,12 +10,9 @@ use paceline::{Error, Result};
 use std::cell::RefCell;
 use std::io::IsTerminal;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
 
 /// Runs the command.
-pub fn run(flags: &Flags, log: &str) -> Result<()> {
+pub fn run(flags: &Flags, log: &str) -> Result<End> {
     let train = parse_command(&flags.command)?;
     let (hosts, scheduler) = match (&flags.hosts, flags.np, &flags.hostfile) {
         (Some(list), ..) => (Hosts::parse(list)?, None),
@@ -70,9 +68,9 @@ pub fn run(flags: &Flags, log: &str) -> Result<()> {
     };
     let (json, quiet, restarts) = (flags.json, flags.quiet, flags.max_restarts > 0);
     let view = View { json, quiet, restarts, bar: RefCell::default(), failure: RefCell::default() };
-    match launch(&job, &again, &view, &count_signals())? {
-        LaunchEnd::Done => Ok(()),
-        LaunchEnd::Interrupted => std::process::exit(130),
+    match launch(&job, &again, &view, requests())? {
+        LaunchEnd::Done => Ok(End::Done),
+        LaunchEnd::Stopped(_) | LaunchEnd::Interrupted(_) => Ok(End::Stopped),
     }
 }
 
@@ -122,28 +120,6 @@ fn resumed(flags: &Train, dir: &Path, log: &str) -> Vec<String> {
         words.extend(given.then(|| flag.to_string()));
     }
     words
-}
-
-/// Counts Ctrl-C and termination signals. What comes within a moment is one: a terminal and a script may both send it.
-fn count_signals() -> Arc<AtomicUsize> {
-    const MOMENT: Duration = Duration::from_millis(300);
-    let count = Arc::new(AtomicUsize::new(0));
-    let seen = count.clone();
-    let mut last: Option<Instant> = None;
-    let result = ctrlc::set_handler(move || {
-        if last.is_some_and(|at| at.elapsed() < MOMENT) {
-            return;
-        }
-        last = Some(Instant::now());
-        // The loop that watches acts on it; should it not, the third ends this program.
-        if seen.fetch_add(1, Ordering::Relaxed) > 1 {
-            std::process::exit(130);
-        }
-    });
-    if let Err(e) = result {
-        tracing::warn!("Ctrl-C will end the program at once: {e}");
-    }
-    count
 }
 
 struct View {

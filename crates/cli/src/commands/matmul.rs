@@ -1,8 +1,8 @@
 //! `paceline matmul`
 
-use super::stop_on_signal;
 use crate::flags::matrix::{Matmul, WhichFactors, WhichLayout, WhichProduct};
 use crate::screen;
+use crate::signals::stop_on_signal;
 use indicatif::{ProgressBar, ProgressStyle};
 use paceline::comm::World;
 use paceline::launch::Tether;

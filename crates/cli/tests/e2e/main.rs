@@ -28,4 +28,5 @@ mod repeatable;
 mod resume;
 mod session;
 mod shards;
+mod signals;
 mod speedtest;

@@ -11,6 +11,7 @@ use super::reach::{self, Answering};
 use super::scheduler::Scheduler;
 use super::word::{LastWords, Order, Progress, VARIABLE, Word};
 use super::{facts, secret};
+use crate::stop::{Asked, StopRequests, StopSignal};
 use paceline_base::{Error, Result};
 use paceline_record::machine;
 use serde::Serialize;
@@ -18,7 +19,6 @@ use std::net::IpAddr;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -127,10 +127,12 @@ pub trait LaunchView {
 /// How a job ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LaunchEnd {
-    /// All did their work; also if they were asked to end early.
+    /// All did their work.
     Done,
-    /// Ended at once, on the second request.
-    Interrupted,
+    /// Ended before that, as this signal asked, with a checkpoint if there was one to write.
+    Stopped(StopSignal),
+    /// Ended at once by this signal: on the second request, or where there was nothing to save.
+    Interrupted(StopSignal),
 }
 
 /// Seconds in which processes that have done their work must end.
@@ -150,13 +152,13 @@ impl From<Heard> for Event {
     }
 }
 
-/// Starts a job and watches over it to its end. `stop` counts requests to end: the first asks processes to write a
+/// Starts a job and watches over it to its end. `stop` has requests to end: the first asks processes to write a
 /// checkpoint, the second kills. `resume` gives the arguments that go on with a run.
 pub fn launch(
     job: &Launch,
     resume: &dyn Fn(&Path) -> Vec<String>,
     view: &dyn LaunchView,
-    stop: &AtomicUsize,
+    stop: &StopRequests,
 ) -> Result<LaunchEnd> {
     let starter = find(&job.hosts, job.mpirun.as_deref(), job.scheduler == Some(Scheduler::Slurm))?;
     if job.agent.is_none() && job.scheduler.is_none() {
@@ -212,13 +214,17 @@ struct Run<'a> {
     sender: Sender<Event>,
     events: Receiver<Event>,
     view: &'a dyn LaunchView,
-    stop: &'a AtomicUsize,
+    stop: &'a StopRequests,
 }
 
 /// How an attempt ended.
 enum Attempt {
     Done,
-    Interrupted,
+    /// All ended before their work was done, as they were asked to.
+    Stopped,
+    Interrupted(StopSignal),
+    /// It could not be watched any longer.
+    Unwatched,
     Failed(Failure),
 }
 
@@ -247,10 +253,15 @@ impl Run<'_> {
                     self.view.notice(&Notice::Finished { attempts: attempt, run_dir: state.run_dir });
                     return Ok(LaunchEnd::Done);
                 }
-                Attempt::Interrupted => return Ok(LaunchEnd::Interrupted),
+                Attempt::Stopped => {
+                    self.view.notice(&Notice::Finished { attempts: attempt, run_dir: state.run_dir });
+                    return Ok(self.stop.signal().map_or(LaunchEnd::Done, LaunchEnd::Stopped));
+                }
+                Attempt::Interrupted(signal) => return Ok(LaunchEnd::Interrupted(signal)),
+                Attempt::Unwatched => return Err(Error::internal("the channel of a job's events is closed")),
                 Attempt::Failed(failure) => failure,
             };
-            state.stopping = self.stop.load(Relaxed) > 0;
+            state.stopping = self.stop.asked().is_some();
             let (decision, reason) = decide(&state, &failure);
             let restart = decision != Decision::GiveUp;
             let words = failure.words();
@@ -264,8 +275,8 @@ impl Run<'_> {
                 Decision::GiveUp => return Err(Error::failure(words)),
                 Decision::Restart { hosts, from, pause, counts } => {
                     self.pause(pause);
-                    if self.stop.load(Relaxed) > 0 {
-                        return Err(Error::failure(words));
+                    if let Some(signal) = self.stop.signal() {
+                        return Ok(LaunchEnd::Stopped(signal));
                     }
                     if let Some(dir) = &from {
                         arguments = resume(dir);
@@ -280,7 +291,7 @@ impl Run<'_> {
 
     fn pause(&self, pause: Duration) {
         let begin = Instant::now();
-        while begin.elapsed() < pause && self.stop.load(Relaxed) == 0 {
+        while begin.elapsed() < pause && self.stop.asked().is_none() {
             std::thread::sleep(Duration::from_millis(50));
         }
     }
@@ -332,7 +343,7 @@ impl Run<'_> {
             said: Default::default(),
             muted: false,
             framed: false,
-            stops: 0,
+            stopping: false,
         };
         let mut brood = Brood::start(command, &token, &self.sender, Event::Line)?;
         let end = self.watch(&mut watch, &mut brood);
@@ -340,7 +351,7 @@ impl Run<'_> {
         self.control.cut();
         let seen = Instant::now();
         match end {
-            Attempt::Interrupted => brood.kill(),
+            Attempt::Interrupted(_) | Attempt::Unwatched => brood.kill(),
             // It would wait for the daemon of a host that is gone.
             Attempt::Failed(Failure { how: How::HostSilent | How::Silent, .. }) => brood.end(Duration::from_secs(1)),
             _ => brood.end(Duration::from_secs(3)),
@@ -410,17 +421,21 @@ impl Run<'_> {
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return Attempt::Interrupted,
+                Err(RecvTimeoutError::Disconnected) => return Attempt::Unwatched,
             }
-            let stops = self.stop.load(Relaxed);
-            if stops > watch.stops {
-                watch.stops = stops;
+            match self.stop.asked() {
+                None => {}
+                Some(Asked::AtOnce(signal)) => return Attempt::Interrupted(signal),
                 // Before the first step there is nothing to save.
-                if stops > 1 || !watch.muster.begun() || !self.job.checkpoints {
-                    return Attempt::Interrupted;
+                Some(Asked::Stop(signal)) if !watch.muster.begun() || !self.job.checkpoints => {
+                    return Attempt::Interrupted(signal);
                 }
-                self.view.notice(&Notice::Stopping);
-                self.control.tell(&Order::Stop);
+                Some(Asked::Stop(_)) if watch.stopping => {}
+                Some(Asked::Stop(_)) => {
+                    watch.stopping = true;
+                    self.view.notice(&Notice::Stopping);
+                    self.control.tell(&Order::Stop);
+                }
             }
             let now = watch.now();
             let ended = brood.ended();
@@ -450,11 +465,11 @@ impl Run<'_> {
                 return Attempt::Failed(failure);
             }
             if watch.muster.done_since().is_some_and(|at| now - at > FAREWELL) {
-                return Attempt::Done; // what is left of it is ended
+                return watch.ended(); // what is left of it is ended
             }
             if let Some(status) = ended {
                 if watch.muster.done() || (watch.muster.nobody() && status.success()) {
-                    return Attempt::Done;
+                    return watch.ended();
                 }
                 return self.starter_ended(watch, ended);
             }
@@ -479,6 +494,10 @@ impl Run<'_> {
             Event::Heard(Heard::Word(attempt, process, word)) if attempt == watch.attempt => {
                 if let (Word::Progress(progress), 0) = (&word, process) {
                     self.view.progress(progress);
+                    return;
+                }
+                if let Word::AskedToStop(signal) = word {
+                    self.stop.hear(signal);
                     return;
                 }
                 let begun = watch.muster.begun();
@@ -528,12 +547,18 @@ struct Watch {
     muted: bool,
     /// Within a text of the starter's own, which is kept for when nothing better is known.
     framed: bool,
-    stops: usize,
+    /// All processes were asked to stop.
+    stopping: bool,
 }
 
 impl Watch {
     fn now(&self) -> f64 {
         self.begin.elapsed().as_secs_f64()
+    }
+
+    /// How it ended, when all have said their last word.
+    fn ended(&self) -> Attempt {
+        if self.muster.stopped() { Attempt::Stopped } else { Attempt::Done }
     }
 
     /// The starter's own words come last.

@@ -233,7 +233,11 @@ impl Rank {
     }
 
     fn check_stop(&self, task: &Task<'_>) -> Result<()> {
-        if task.stop.load(Ordering::Relaxed) { Err(Error::failure("stopped before the end")) } else { Ok(()) }
+        if task.stop.load(Ordering::Relaxed) {
+            Err(Error::stopped("stopped on request before the end; nothing is kept"))
+        } else {
+            Ok(())
+        }
     }
 
     /// All steps. Returns the seconds in products, and the sum of what pairs of blocks have in a trace.
