@@ -9,10 +9,14 @@ mod tethered;
 
 use clap::Parser;
 use flags::{Cli, Command};
+use paceline::Error;
 use signals::End;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    if let Err(e) = paceline::launch::keep_output() {
+        return failed(&e);
+    }
     let cli = Cli::try_parse().unwrap_or_else(|e| tethered::refuse_flags(&e)); // with exit code 2
     start_log(&cli.log);
     tethered::name_panics();
@@ -30,18 +34,21 @@ fn main() -> ExitCode {
         Command::Doctor(flags) => tethered::tethered(|_| commands::doctor::run(&flags, &cli.log)),
         Command::Report(flags) => done(commands::report::run(&flags)),
         Command::Config(flags) => done(commands::config::run(&flags)),
+        Command::CopyOutput(flags) => done(signals::outlive().and_then(|()| paceline::launch::copy_output(&flags.log))),
     };
     match result {
         Ok(End::Done) => ExitCode::SUCCESS,
         Ok(End::Stopped) => ExitCode::from(signals::stopped_code()),
-        Err(e) => {
-            match paceline::launch::last_words(&e) {
-                Some(words) => eprint!("{words}"),
-                None => screen::warn(&format!("paceline: {e}")),
-            }
-            ExitCode::from(signals::error_code(&e))
-        }
+        Err(e) => failed(&e),
     }
+}
+
+fn failed(error: &Error) -> ExitCode {
+    match paceline::launch::last_words(error) {
+        Some(words) => eprint!("{words}"),
+        None => screen::warn(&format!("paceline: {error}")),
+    }
+    ExitCode::from(signals::error_code(error))
 }
 
 /// Of a command that cannot end early without an error.

@@ -126,6 +126,12 @@ pub fn requests() -> &'static StopRequests {
     &REQUESTS
 }
 
+/// Lets signals that ask for the end pass: for a helper that ends by itself, after the process that it serves.
+pub fn outlive() -> paceline::Result<()> {
+    on_signal(|_| {});
+    Ok(())
+}
+
 /// Calls `heard` for every signal that asks for the end, in a thread of its own.
 fn on_signal(mut heard: impl FnMut(StopSignal) + Send + 'static) {
     // `nohup` has a program ignore SIGHUP, and that is to stay so.

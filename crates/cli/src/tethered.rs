@@ -1,6 +1,8 @@
 //! A command as one of the processes that `paceline launch` started: its line to it, and its output told from that of the
 //! others.
 
+use crate::commands::launch;
+use crate::screen;
 use paceline::Result;
 use paceline::launch::{Facts, Tether, VARIABLE};
 use std::io::Write;
@@ -28,6 +30,11 @@ pub fn refuse_flags(error: &clap::Error) -> ! {
         && let Some(words) = paceline::launch::last_words(&paceline::Error::user(first))
     {
         eprint!("{words}");
+        std::process::exit(2);
+    }
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(words) = Some(error).filter(|e| e.use_stderr()).and_then(|_| launch::without_separator(&words)) {
+        screen::warn(&format!("paceline: {words}"));
         std::process::exit(2);
     }
     error.exit()

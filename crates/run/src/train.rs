@@ -506,6 +506,7 @@ impl OneRun<'_> {
         let before = summary.seconds_total;
         self.watcher.started(&Started {
             name: summary.name.clone(),
+            dir: self.dir.path().into(),
             title: title(r),
             epochs: r.config.train.epochs,
             epochs_done: self.progress.epoch,

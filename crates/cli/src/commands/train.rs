@@ -4,7 +4,7 @@ use crate::flags::Train;
 use crate::screen::{self, Screen, say};
 use crate::signals::{End, forward_to, stop_on_signal};
 use paceline::launch::Tether;
-use paceline::{Config, Error, Place, Recorded, Result, config};
+use paceline::{Config, Error, Kind, Place, Recorded, Result, config};
 use std::path::Path;
 
 /// Runs the command.
@@ -28,7 +28,8 @@ pub fn run(flags: &Train) -> Result<End> {
         (None, None, Some(dir)) => Place::New(dir.clone()),
         (None, None, None) => Place::Auto,
     };
-    let Some(finished) = paceline::train_among(&mut crew, &config, &place, &screen, &stop)? else {
+    let result = paceline::train_among(&mut crew, &config, &place, &screen, &stop);
+    let Some(finished) = result.map_err(|e| with_resume(e, &screen, line.is_some()))? else {
         return Ok(End::Done); // the first process shows and records for all, and has the exit code
     };
     if flags.json {
@@ -42,12 +43,26 @@ pub fn run(flags: &Train) -> Result<End> {
             screen::style(),
         ));
         say!("run: {}", finished.dir.display());
-        if finished.ended == paceline::engine::Ended::Stopped {
-            let launch = if several { "launch (as before) -- " } else { "" };
-            say!("stopped on request; go on with: paceline {launch}train --resume {}", finished.dir.display());
+        // `launch` says so itself: it knows how it was called.
+        if finished.ended == paceline::engine::Ended::Stopped && line.is_none() {
+            say!("stopped on request; go on with: {}", resume_line(&finished.dir));
         }
     }
     Ok(finished.ended.into())
+}
+
+/// "paceline train --resume DIR"
+fn resume_line(dir: &Path) -> String {
+    format!("paceline train --resume {}", screen::shell_word(&dir.display().to_string()))
+}
+
+/// An error of a run that had begun and can be resumed, with how.
+fn with_resume(error: Error, screen: &Screen, under_launch: bool) -> Error {
+    let dir = screen.run_dir().filter(|_| !under_launch && matches!(error.kind(), Kind::Failure | Kind::Internal));
+    match dir {
+        Some(dir) => Error::new(error.kind(), format!("{}\ngo on with: {}", error.message(), resume_line(&dir))),
+        None => error,
+    }
 }
 
 /// The file, or what a resumed or repeated run had, then `--set`, then the flags; with the run that is repeated. `several` processes have a

@@ -6,6 +6,7 @@ use super::decide::{Decision, Failure, How, State, decide};
 use super::hosts::Hosts;
 use super::mpirun::{Start, Starter, find, variables_to_pass};
 use super::muster::{Limits, Muster};
+use super::output::{self, LOG_VARIABLE};
 use super::ports::Ports;
 use super::reach::{self, Answering};
 use super::scheduler::Scheduler;
@@ -58,6 +59,8 @@ pub struct Launch {
     pub interface: Option<String>,
     /// `NAME` or `NAME=VALUE` for the processes.
     pub environment: Vec<String>,
+    /// Where the output of each process is kept, if it is.
+    pub log_dir: Option<PathBuf>,
     /// Time limits.
     pub limits: Limits,
 }
@@ -102,6 +105,8 @@ pub enum Notice {
         restart: bool,
         /// Why.
         reason: String,
+        /// The run that can be resumed, if there is one.
+        run_dir: Option<PathBuf>,
     },
     /// The person asked for the end.
     Stopping,
@@ -170,6 +175,7 @@ pub fn launch(
     if let Some(ports) = job.ports {
         ports.enough(&job.hosts)?;
     }
+    let logs = job.log_dir.as_deref().map(output::folder).transpose()?;
     let program = std::env::current_exe().map_err(|e| Error::failure(format!("this program's file is gone: {e}")))?;
     let (sender, events) = channel();
     let ports = match (job.port, job.ports) {
@@ -187,6 +193,7 @@ pub fn launch(
         job,
         starter,
         program,
+        logs,
         interface_name,
         control,
         ports,
@@ -204,6 +211,8 @@ struct Run<'a> {
     job: &'a Launch,
     starter: Starter,
     program: PathBuf,
+    /// Where the output of each process is kept.
+    logs: Option<PathBuf>,
     interface_name: Option<String>,
     control: Control,
     /// Of the processes, and of what starts them.
@@ -266,7 +275,7 @@ impl Run<'_> {
             let restart = decision != Decision::GiveUp;
             let words = failure.words();
             self.view.notice(&Notice::Failed { attempt, words: words.clone(), failure: failure.clone() });
-            self.view.notice(&Notice::Decided { restart, reason });
+            self.view.notice(&Notice::Decided { restart, reason, run_dir: state.run_dir.clone() });
             state.earlier.push(failure.clone());
             match decision {
                 Decision::GiveUp if matches!(failure.how, How::Refused | How::Said(2)) => {
@@ -296,11 +305,12 @@ impl Run<'_> {
         }
     }
 
-    fn command(&self, hosts: &Hosts, arguments: &[String], variable: &str) -> Command {
+    fn command(&self, attempt: u32, hosts: &Hosts, arguments: &[String], variable: &str) -> Command {
         let job = self.job;
         let name = |v: &String| v.split_once('=').map_or(v.clone(), |(n, _)| n.to_string());
         let mut set: Vec<String> = std::env::vars_os().filter_map(|(n, _)| n.into_string().ok()).collect();
         set.extend(job.environment.iter().map(name));
+        set.extend(self.logs.iter().map(|_| LOG_VARIABLE.to_string()));
         let mut variables = variables_to_pass(set.iter().cloned());
         variables.extend(job.environment.iter().map(name));
         let start = Start {
@@ -322,6 +332,9 @@ impl Run<'_> {
             command.env("UCX_LOG_FILE", "stderr"); // warnings of MPICH's transport do not belong into results
         }
         command.envs(job.environment.iter().filter_map(|v| v.split_once('=')));
+        if let Some(folder) = &self.logs {
+            command.env(LOG_VARIABLE, output::variable(attempt, folder));
+        }
         command
     }
 
@@ -330,7 +343,7 @@ impl Run<'_> {
         let limits = self.job.limits;
         let hosts = state.hosts.clone();
         let variable = self.control.admit(attempt, &token, hosts.processes(), limits.silence);
-        let command = self.command(&hosts, arguments, &variable);
+        let command = self.command(attempt, &hosts, arguments, &variable);
         let line = std::iter::once(command.get_program()).chain(command.get_args());
         let line = line.map(|w| w.to_string_lossy()).collect::<Vec<_>>().join(" ");
         self.view.notice(&Notice::Starting { attempt, hosts: hosts.to_string(), command: line });
