@@ -55,7 +55,9 @@ launch ctrl
 until_step ctrl 50 "$job" || fail "ctrl: no step 50"
 begin=$(now)
 kill -INT "$job"
-ended "$job" 60 || fail "ctrl: Ctrl-C ended with $?"       # 0, as `train` alone: it stopped as it was asked to
+ended "$job" 60
+code=$?
+[ $code = 130 ] || fail "ctrl: Ctrl-C ended with $code"      # as `train` alone
 quiet "${all[@]}" || fail "ctrl: ranks still run"
 [ "$(checkpoint ctrl)" -ge 50 ] || fail "ctrl: the last checkpoint is at $(checkpoint ctrl), not after step 50"
 echo "Ctrl-C: all had ended after $(since "$begin"), with a checkpoint at $(checkpoint ctrl)"

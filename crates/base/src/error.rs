@@ -2,7 +2,7 @@
 //!
 //! A *user* error names the file, key, layer or rank and ends in what to do; the command line answers it with one line
 //! and exit code 2. A *failure* is something the world did (a full disk, a dead rank): exit code 1. An *internal* error
-//! is our bug.
+//! is our bug. *Stopped* is no error of anyone: the work was asked to end, and the exit code says by which signal.
 
 use std::fmt;
 
@@ -15,6 +15,8 @@ pub enum Kind {
     Failure,
     /// A broken promise inside Paceline.
     Internal,
+    /// The work was asked to end before it was done, and did.
+    Stopped,
 }
 
 /// An error that is ready to be shown: lower case, named, with what to do.
@@ -27,6 +29,11 @@ pub struct Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
+    /// An error of this kind: for one that is handed on, or told more than once.
+    pub fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into() }
+    }
+
     /// An error the user can correct.
     pub fn user(message: impl Into<String>) -> Self {
         Self { kind: Kind::User, message: message.into() }
@@ -40,6 +47,11 @@ impl Error {
     /// A bug in Paceline.
     pub fn internal(message: impl Into<String>) -> Self {
         Self { kind: Kind::Internal, message: message.into() }
+    }
+
+    /// The end of work that was asked to end; what is kept of it is said.
+    pub fn stopped(message: impl Into<String>) -> Self {
+        Self { kind: Kind::Stopped, message: message.into() }
     }
 
     /// A failed file operation, with the path and what was being done ("read", "create", …).

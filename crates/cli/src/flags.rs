@@ -16,7 +16,10 @@ Examples:
   paceline train --set train.epochs=3 --strategy mirrored
   paceline launch --hosts a:2,b:2 --max-restarts 3 -- train cfg.toml
   paceline report runs/demo/*
-  paceline config explain train";
+  paceline config explain train
+
+Exit codes: 0 done, 1 failed, 2 wrong input; stopped before the end by Ctrl-C 130, SIGTERM 143, SIGHUP 129, SIGUSR1 85,
+after what is to be kept was saved.";
 
 /// Prepare data, train neural networks in parallel, and see why it is as fast as it is.
 #[derive(Parser)]
@@ -73,6 +76,16 @@ pub enum Command {
         /// bash, zsh, fish, elvish or powershell
         shell: clap_complete::Shell,
     },
+    /// Write standard input to a log and to standard output: what processes of `launch --log-dir` run
+    #[command(hide = true, name = paceline::launch::COPY_COMMAND)]
+    CopyOutput(CopyOutput),
+}
+
+#[derive(Args)]
+pub struct CopyOutput {
+    /// The log
+    #[arg(value_name = "FILE")]
+    pub log: PathBuf,
 }
 
 const COMPLETIONS: &str = "\

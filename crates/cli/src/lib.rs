@@ -30,7 +30,8 @@ pub use paceline_report as report;
 pub use paceline_run::config::{self, Config};
 pub use paceline_run::launch;
 pub use paceline_run::{
-    Crew, DemoStep, Finished, KernelBench, KernelLine, KernelReport, Live, Place, Recorded, Resolved, Silent, Started,
-    Watcher, bench_kernels, bench_model, demo, forget_kernels, request_stop, resolve, saved, train, train_among,
+    Asked, Crew, DemoStep, Finished, KernelBench, KernelLine, KernelReport, Live, Meaning, Place, Recorded, Resolved,
+    Silent, Started, StopRequests, StopSignal, UNFINISHED, Watcher, bench_kernels, bench_model, demo, forget_kernels,
+    request_stop, resolve, saved, train, train_among,
 };
 pub use paceline_run::{doctor, matmul};

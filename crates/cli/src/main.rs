@@ -1,48 +1,63 @@
-//! The `paceline` program: flags in, exit code out. 0 done, 1 failed, 2 wrong input, 130 ended at once by a signal.
+//! The `paceline` program: flags in, exit code out. 0 done, 1 failed, 2 wrong input; stopped before the end by Ctrl-C 130, by
+//! SIGTERM 143, by SIGHUP 129, by SIGUSR1 85, in each case after what is to be kept was saved.
 
 mod commands;
 mod flags;
 mod screen;
+mod signals;
 mod tethered;
 
 use clap::{CommandFactory, Parser};
 use flags::{Cli, Command};
-use paceline::Kind;
+use paceline::Error;
+use signals::End;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    if let Err(e) = paceline::launch::keep_output() {
+        return failed(&e);
+    }
     let cli = Cli::try_parse().unwrap_or_else(|e| tethered::refuse_flags(&e)); // with exit code 2
     start_log(&cli.log);
     tethered::name_panics();
     let result = match cli.command {
-        Command::Demo(flags) => commands::demo::run(&flags),
+        Command::Demo(flags) => done(commands::demo::run(&flags)),
         Command::Train(flags) => commands::train::run(&flags),
         Command::Launch(flags) => commands::launch::run(&flags, &cli.log),
-        Command::Data(flags) => commands::data::run(&flags),
-        Command::Prepare(flags) => commands::prepare::run(&flags),
-        Command::PrepareShards(flags) => commands::prepare::shards(&flags),
+        Command::Data(flags) => done(commands::data::run(&flags)),
+        Command::Prepare(flags) => done(commands::prepare::run(&flags)),
+        Command::PrepareShards(flags) => done(commands::prepare::shards(&flags)),
         Command::Speedtest(flags) => commands::speedtest::run(&flags),
-        Command::SpeedtestCells(flags) => commands::speedtest::cells(&flags),
-        Command::Bench(flags) => commands::bench::run(&flags),
-        Command::Matmul(flags) => tethered::tethered(|tether| commands::matmul::run(&flags, tether)),
+        Command::SpeedtestCells(flags) => done(commands::speedtest::cells(&flags)),
+        Command::Bench(flags) => done(commands::bench::run(&flags)),
+        Command::Matmul(flags) => done(tethered::tethered(|tether| commands::matmul::run(&flags, tether))),
         Command::Doctor(flags) => tethered::tethered(|_| commands::doctor::run(&flags, &cli.log)),
-        Command::Report(flags) => commands::report::run(&flags),
-        Command::Config(flags) => commands::config::run(&flags),
+        Command::Report(flags) => done(commands::report::run(&flags)),
+        Command::Config(flags) => done(commands::config::run(&flags)),
+        Command::CopyOutput(flags) => done(signals::outlive().and_then(|()| paceline::launch::copy_output(&flags.log))),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "paceline", &mut std::io::stdout());
-            Ok(())
+            Ok(End::Done)
         }
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(e) => {
-            match paceline::launch::last_words(&e) {
-                Some(words) => eprint!("{words}"),
-                None => screen::warn(&format!("paceline: {e}")),
-            }
-            ExitCode::from(if e.kind() == Kind::User { 2 } else { 1 })
-        }
+        Ok(End::Done) => ExitCode::SUCCESS,
+        Ok(End::Stopped) => ExitCode::from(signals::stopped_code()),
+        Err(e) => failed(&e),
     }
+}
+
+fn failed(error: &Error) -> ExitCode {
+    match paceline::launch::last_words(error) {
+        Some(words) => eprint!("{words}"),
+        None => screen::warn(&format!("paceline: {error}")),
+    }
+    ExitCode::from(signals::error_code(error))
+}
+
+/// Of a command that cannot end early without an error.
+fn done(result: paceline::Result<()>) -> paceline::Result<End> {
+    result.map(End::from)
 }
 
 fn start_log(level: &str) {

@@ -1,12 +1,13 @@
 //! What a person sees of a run: a bar with rate and time left on a terminal, plain lines otherwise.
 
-use crate::commands::Begun;
+use crate::signals::Begun;
 use indicatif::{ProgressBar, ProgressStyle};
 use paceline::launch::{Line, Progress};
 use paceline::record::EpochRecord;
 use paceline::report::Style;
 use paceline::{Live, Started, Watcher, text};
 use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
 use std::sync::Mutex;
 
 /// Writes a line (or several) to standard output. A reader that went away (`| head`) is no error: a training that it
@@ -87,8 +88,19 @@ pub fn style() -> Style {
     Style { bold: terminal && std::env::var_os("NO_COLOR").is_none(), ..Style::default() }
 }
 
+/// A word of a command line, quoted where a shell would take it apart.
+pub fn shell_word(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./:,=@%+".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.into(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
 struct View {
     bar: ProgressBar,
+    /// Of the run, once there is one.
+    dir: Option<PathBuf>,
     started: Option<Started>,
 }
 
@@ -112,7 +124,7 @@ impl Screen {
             line: None,
             terminal,
             begun: Begun::default(),
-            view: Mutex::new(View { bar: ProgressBar::hidden(), started: None }),
+            view: Mutex::new(View { bar: ProgressBar::hidden(), dir: None, started: None }),
         }
     }
 
@@ -124,6 +136,11 @@ impl Screen {
     /// The same; sets this when the run begins.
     pub fn beginning(self, begun: Begun) -> Self {
         Self { begun, ..self }
+    }
+
+    /// The directory of the run that is shown, once there is one.
+    pub fn run_dir(&self) -> Option<PathBuf> {
+        self.view().dir.clone()
     }
 
     fn view(&self) -> std::sync::MutexGuard<'_, View> {
@@ -143,6 +160,7 @@ impl Watcher for Screen {
     }
 
     fn started(&self, started: &Started) {
+        self.view().dir = Some(started.dir.clone());
         if self.quiet {
             return;
         }
@@ -224,6 +242,15 @@ impl Watcher for Screen {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_can_be_pasted_into_a_shell() {
+        for (word, quoted) in [("--np", "--np"), ("a:2,b:2", "a:2,b:2"), ("", "''"), ("my run", "'my run'")] {
+            assert_eq!(shell_word(word), quoted);
+        }
+        assert_eq!(shell_word("it's"), "'it'\\''s'");
+        assert_eq!(shell_word("model.hidden=[8]"), "'model.hidden=[8]'");
+    }
 
     #[test]
     fn only_our_own_marks_pass() {

@@ -1,6 +1,8 @@
 //! A command as one of the processes that `paceline launch` started: its line to it, and its output told from that of the
 //! others.
 
+use crate::commands::launch;
+use crate::screen;
 use paceline::Result;
 use paceline::launch::{Facts, Tether, VARIABLE};
 use std::io::Write;
@@ -30,8 +32,13 @@ pub fn refuse_flags(error: &clap::Error) -> ! {
         eprint!("{words}");
         std::process::exit(2);
     }
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(words) = Some(error).filter(|e| e.use_stderr()).and_then(|_| launch::without_separator(&words)) {
+        screen::warn(&format!("paceline: {words}"));
+        std::process::exit(2);
+    }
     if let Some(words) = key_for(error) {
-        eprintln!("{words}");
+        screen::warn(&format!("paceline: {words}"));
         std::process::exit(2);
     }
     error.exit()
@@ -43,7 +50,12 @@ fn key_for(error: &clap::Error) -> Option<String> {
     let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return None };
     let trains = std::env::args().any(|word| word == "train");
     let key = paceline::config::key_for_flag(flag).filter(|_| error.kind() == ErrorKind::UnknownArgument && trains)?;
-    Some(format!("paceline: there is no flag {flag}; write --set {key}=… (paceline config explain {key})"))
+    Some(format!("there is no flag {flag}; write --set {key}=… (paceline config explain {key})"))
+}
+
+/// Whether this is the first process of its job, or the only one.
+pub fn is_first() -> bool {
+    paceline::comm::world::started(|name| std::env::var(name).ok()).is_none_or(|s| s.process == 0)
 }
 
 /// `[1 host] `, before every line of a process that is not the first; nothing otherwise.

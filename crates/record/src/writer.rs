@@ -152,9 +152,7 @@ impl StepWriter {
             return Ok(());
         }
         match &*self.shared.error.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some((Kind::User, message)) => Err(Error::user(message.clone())),
-            Some((Kind::Failure, message)) => Err(Error::failure(message.clone())),
-            Some((Kind::Internal, message)) => Err(Error::internal(message.clone())),
+            Some((kind, message)) => Err(Error::new(*kind, message.clone())),
             None => Err(Error::internal("the record writer failed without a reason")),
         }
     }

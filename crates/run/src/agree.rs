@@ -3,11 +3,20 @@
 use paceline_base::{Error, Kind, Result};
 use paceline_comm::World;
 
+/// What stands for a kind of error between processes.
+fn letter(kind: Kind) -> char {
+    match kind {
+        Kind::User => 'u',
+        Kind::Stopped => 's',
+        Kind::Failure | Kind::Internal => 'f',
+    }
+}
+
 /// The value, if it is there on all processes; else the same error on all of them.
 pub fn agree<T>(world: &mut World, mine: Result<T>) -> Result<T> {
     let told = match &mine {
         Ok(_) => Vec::new(),
-        Err(e) => format!("{}{}", if e.kind() == Kind::User { 'u' } else { 'f' }, e.message()).into_bytes(),
+        Err(e) => format!("{}{}", letter(e.kind()), e.message()).into_bytes(),
     };
     let all = world.gather(&told)?;
     let value = mine?;
@@ -17,7 +26,11 @@ pub fn agree<T>(world: &mut World, mine: Result<T>) -> Result<T> {
             let words = String::from_utf8_lossy(words);
             let (kind, message) = words.split_at(1);
             let message = format!("process {process} on {}: {message}", world.hosts()[process]);
-            Err(if kind == "u" { Error::user(message) } else { Error::failure(message) })
+            Err(match kind {
+                "u" => Error::user(message),
+                "s" => Error::stopped(message),
+                _ => Error::failure(message),
+            })
         }
     }
 }

@@ -6,9 +6,11 @@
 use crate::config::{Auto, Config, PlacementName, StrategyName};
 use crate::launch::{Doing, Facts, Tether};
 use crate::resolve::Opened;
+use crate::train::Finished;
 use crate::trial::cores;
 use paceline_base::{Error, Result};
 use paceline_comm::world::{self, World};
+use paceline_engine::Ended;
 use paceline_kernels::cpu::Isa;
 use paceline_kernels::{Cpu, CpuOptions};
 use serde::Serialize;
@@ -293,9 +295,10 @@ impl Crew {
         }
     }
 
-    /// The last word of a run.
-    pub(crate) fn end<T>(&mut self, result: &Result<T>) {
+    /// The last word of a run, of which the first process has what came of it.
+    pub(crate) fn end(&mut self, result: &Result<Option<Finished>>) {
         match (&self.tether, result) {
+            (Some(tether), Ok(Some(Finished { ended: Ended::Stopped, .. }))) => tether.stopped(),
             (Some(tether), Ok(_)) => tether.done(),
             (Some(tether), Err(e)) => tether.failed(e),
             (None, _) => {}

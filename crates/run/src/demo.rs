@@ -22,6 +22,14 @@ split = { out = 2 }
 split = { in = 2 }
 ";
 
+/// An error if the demo was asked to end: a part of it tells nothing.
+fn unless_stopped(stop: &AtomicBool) -> Result<()> {
+    match stop.load(Ordering::Relaxed) {
+        true => Err(Error::stopped("the demo was interrupted; run it again, it takes under a minute")),
+        false => Ok(()),
+    }
+}
+
 /// What the demo is about to do.
 pub struct DemoStep<'a> {
     /// Number of this run, from 1.
@@ -72,9 +80,7 @@ pub fn demo(
     ];
     let mut finished = Vec::new();
     for (i, (name, what, settings, strategy)) in runs.iter().enumerate() {
-        if stop.load(Ordering::Relaxed) {
-            return Err(Error::failure("the demo was interrupted; run it again, it takes under a minute"));
-        }
+        unless_stopped(stop)?;
         announce(DemoStep { number: i + 1, of: runs.len(), what });
         let mut sets = vec![data.as_str(), epochs.as_str(), "schedule.name=cosine"];
         sets.extend(*strategy);
@@ -82,6 +88,7 @@ pub fn demo(
         let config = Config::from_parts(None, &sets)?;
         finished.push(train(&config, &Place::New(folder.join(name)), watcher, stop)?);
     }
+    unless_stopped(stop)?;
     let data: Vec<_> = finished.iter().map(|f| paceline_record::read_run(&f.dir)).collect::<Result<_>>()?;
     let report = folder.join("report.html");
     paceline_report::write_html(&report, &data)?;

@@ -134,7 +134,7 @@ pub fn plan_ranks(config: &Config) -> Result<Option<usize>> {
 /// An error if the run was asked to end while it is still being made ready: there is nothing yet to save.
 pub(crate) fn unless_stopped(stop: &AtomicBool) -> Result<()> {
     match stop.load(Ordering::Relaxed) {
-        true => Err(Error::failure("stopped on request before the first step; nothing was written")),
+        true => Err(Error::stopped("stopped on request before the first step; nothing was written")),
         false => Ok(()),
     }
 }

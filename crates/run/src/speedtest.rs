@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use paceline_base::{Error, Result};
+use paceline_engine::Ended;
 use paceline_prepare::spark::{self, Cluster, Event, Request};
 use paceline_prepare::speedtest::{Design, Designed, Source, Wanted, can_drop, measure_cells, recognise};
 use paceline_record::{
@@ -246,7 +247,12 @@ pub fn speedtest(
     atomic::write(&dir.speedtest_csv(), csv(&taken.all).as_bytes())?;
     dir.write_summary(&summary)?;
     result?;
-    Ok(Finished { dir: dir.path().to_path_buf(), summary, checkpoints: None })
+    let ended = match summary.status {
+        Status::Stopped if stop.load(Ordering::Relaxed) => Ended::Stopped,
+        Status::Stopped => Ended::Early,
+        _ => Ended::Done,
+    };
+    Ok(Finished { dir: dir.path().to_path_buf(), summary, checkpoints: None, ended })
 }
 
 struct Taken {

@@ -52,6 +52,8 @@ pub struct Finished {
     pub summary: Summary,
     /// Where its checkpoints are, if it wrote any.
     pub checkpoints: Option<PathBuf>,
+    /// Why it ended.
+    pub ended: Ended,
 }
 
 /// Reads the configuration and the kernel choices of an earlier attempt.
@@ -267,7 +269,7 @@ fn finished_before(
     Ok(earlier.filter(|summary| summary.status == paceline_record::Status::Done).map(|mut summary| {
         let more = "give more train.epochs or train.max_steps to go on";
         summary.warnings.push(format!("this run was finished before, and nothing is left to do; {more}"));
-        Finished { dir: dir.path().into(), summary, checkpoints: Some(dir.checkpoints()) }
+        Finished { dir: dir.path().into(), summary, checkpoints: Some(dir.checkpoints()), ended: Ended::Done }
     }))
 }
 
@@ -505,6 +507,7 @@ impl OneRun<'_> {
         let before = summary.seconds_total;
         self.watcher.started(&Started {
             name: summary.name.clone(),
+            dir: self.dir.path().into(),
             title: title(r),
             epochs: r.config.train.epochs,
             epochs_done: self.progress.epoch,
@@ -621,10 +624,10 @@ impl OneRun<'_> {
         s.warnings.extend(r.data.cache_outcomes());
         s.peak_rss_bytes = machine::peak_rss_bytes();
         let saved = self.dir.write_summary(&s);
-        outcome?;
+        let ended = outcome?.ended;
         saved?;
         let checkpoints = (r.options.checkpoint != CheckpointEvery::Never).then(|| self.dir.checkpoints());
-        Ok(Finished { dir: self.dir.path().into(), summary: s, checkpoints })
+        Ok(Finished { dir: self.dir.path().into(), summary: s, checkpoints, ended })
     }
 
     /// Where the time of this process's ranks went, and what it got of the machine.
@@ -761,11 +764,7 @@ impl OneRun<'_> {
 
 /// The same error, to be given twice.
 fn again(e: &Error) -> Error {
-    match e.kind() {
-        paceline_base::Kind::User => Error::user(e.message()),
-        paceline_base::Kind::Failure => Error::failure(e.message()),
-        paceline_base::Kind::Internal => Error::internal(e.message()),
-    }
+    Error::new(e.kind(), e.message())
 }
 
 /// The outcome of rank 0, or the error that came first in cause: not one that only says that another rank failed.

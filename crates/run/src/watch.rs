@@ -4,6 +4,7 @@ use crate::launch::{Doing, Line};
 use paceline_base::Result;
 use paceline_engine::{Control, EpochEvent, Observer, StepEvent};
 use paceline_record::{EpochRecord, Every, RunDir, StepFold, StepRecord, StepWriter, TimeSplit, choose_every};
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
@@ -13,6 +14,8 @@ use std::time::Instant;
 pub struct Started {
     /// Name of the run.
     pub name: String,
+    /// Its directory.
+    pub dir: PathBuf,
     /// One line: model, data, strategy.
     pub title: String,
     /// Epochs in all, and done before (on resume).

@@ -7,7 +7,7 @@ use paceline::report::Row;
 
 /// Runs the command.
 pub fn run(flags: &Demo) -> Result<()> {
-    let stop = super::stop_on_signal("stopping after this step, with a checkpoint");
+    let stop = crate::signals::stop_on_signal("stopping after this step, with a checkpoint");
     let screen = Screen::new(false).beginning(stop.begun());
     say!("Paceline trains Fashion-MNIST under several strategies and compares them.");
     let mut announce = |step: paceline::DemoStep<'_>| say!("\n[{}/{}] {}", step.number, step.of, step.what);

@@ -3,6 +3,7 @@
 use crate::flags::doctor::Doctor;
 use crate::flags::{Cli, Command};
 use crate::screen::{self, say};
+use crate::signals::End;
 use clap::Parser;
 use paceline::comm::World;
 use paceline::doctor::{Diagnosis, HostReport, Warning, doctor, warnings, write_cluster_file};
@@ -19,7 +20,7 @@ struct Output<'a> {
 }
 
 /// Runs the command.
-pub fn run(flags: &Doctor, log: &str) -> Result<()> {
+pub fn run(flags: &Doctor, log: &str) -> Result<End> {
     if flags.out.is_dir() {
         return Err(Error::user(format!("--out {} is a folder; give the name of a file", flags.out.display())));
     }
@@ -31,13 +32,13 @@ pub fn run(flags: &Doctor, log: &str) -> Result<()> {
             if result.is_err() {
                 world.abandon();
             }
-            result
+            result.map(End::from)
         }
     }
 }
 
 /// The same through `paceline launch`: one process on each host.
-fn over(hosts: &str, flags: &Doctor, log: &str) -> Result<()> {
+fn over(hosts: &str, flags: &Doctor, log: &str) -> Result<End> {
     let [out, dir] = [&flags.out, &flags.dir].map(|path| path.display().to_string());
     let mut words =
         vec!["paceline", "launch", "--quiet", "--hosts", hosts, "--", "doctor", "--out", &out, "--dir", &dir];

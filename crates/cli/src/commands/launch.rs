@@ -2,19 +2,17 @@
 
 use crate::flags::{Cli, Command, Launch as Flags, Train};
 use crate::screen;
-use clap::Parser;
+use crate::signals::{End, requests};
+use clap::{CommandFactory, Parser};
 use indicatif::{ProgressBar, ProgressStyle};
 use paceline::launch::{Hosts, Launch, LaunchEnd, LaunchView, Limits, Notice, Progress, Stream, detect, launch};
-use paceline::{Error, Result};
+use paceline::{Error, Kind, Result};
 use std::cell::RefCell;
 use std::io::IsTerminal;
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::path::{Path, PathBuf};
 
 /// Runs the command.
-pub fn run(flags: &Flags, log: &str) -> Result<()> {
+pub fn run(flags: &Flags, log: &str) -> Result<End> {
     let train = parse_command(&flags.command)?;
     let (hosts, scheduler) = match (&flags.hosts, flags.np, &flags.hostfile) {
         (Some(list), ..) => (Hosts::parse(list)?, None),
@@ -62,17 +60,40 @@ pub fn run(flags: &Flags, log: &str) -> Result<()> {
         ports: flags.ports,
         interface: flags.interface.clone(),
         environment: flags.environment.clone(),
+        log_dir: flags.log_dir.clone(),
         limits: Limits { silence: flags.heartbeat_timeout, step: flags.step_timeout, start: flags.start_timeout },
     };
     let again = |dir: &Path| match &train {
-        Some(train) => resumed(train, dir, log),
+        Some(train) => ["--log".to_string(), log.to_string()].into_iter().chain(resumed(train, dir)).collect(),
         None => job.arguments.clone(),
     };
     let (json, quiet, restarts) = (flags.json, flags.quiet, flags.max_restarts > 0);
-    let view = View { json, quiet, restarts, bar: RefCell::default(), failure: RefCell::default() };
-    match launch(&job, &again, &view, &count_signals())? {
-        LaunchEnd::Done => Ok(()),
-        LaunchEnd::Interrupted => std::process::exit(130),
+    let view = View {
+        json,
+        quiet,
+        restarts,
+        bar: RefCell::default(),
+        failure: RefCell::default(),
+        run_dir: RefCell::default(),
+    };
+    let end = launch(&job, &again, &view, requests());
+    let go_on = train.as_ref().zip(view.run_dir.borrow().as_ref()).map(|(train, dir)| {
+        let typed: Vec<String> = std::env::args().skip(1).take_while(|word| word != "--").collect();
+        go_on_line(&typed, &resumed(train, dir))
+    });
+    match (end, go_on) {
+        (Ok(LaunchEnd::Done), _) => Ok(End::Done),
+        (Ok(LaunchEnd::Stopped(_)), Some(line)) if !quiet && !json => {
+            view.say(&format!("stopped on request; go on with: {line}"));
+            Ok(End::Stopped)
+        }
+        (Ok(LaunchEnd::Stopped(_) | LaunchEnd::Interrupted(_)), _) => Ok(End::Stopped),
+        (Err(e), Some(line)) if e.kind() != Kind::User => {
+            let logs = flags.log_dir.as_ref().map(|dir| format!("\nwhat each process wrote: {}", dir.display()));
+            let words = format!("{}{}\ngo on with: {line}", e.message(), logs.unwrap_or_default());
+            Err(Error::new(e.kind(), words))
+        }
+        (Err(e), _) => Err(e),
     }
 }
 
@@ -80,26 +101,69 @@ pub fn run(flags: &Flags, log: &str) -> Result<()> {
 /// is that.
 fn parse_command(words: &[String]) -> Result<Option<Box<Train>>> {
     const WRITE: &str = "write paceline launch --np 2 -- train cfg.toml";
+    let alone = || line_of(["paceline".to_string()].iter().chain(words));
     if words.is_empty() {
         return Err(Error::user(format!("there is nothing to run after `--`; {WRITE}")));
     }
     let parsed = Cli::try_parse_from(std::iter::once("paceline").chain(words.iter().map(String::as_str)));
     match parsed.map(|cli| cli.command) {
         Ok(Command::Train(flags)) if flags.summary || flags.explain => {
-            Err(Error::user("--summary and --explain do not train; leave launch away"))
+            Err(Error::user(format!("--summary and --explain do not train; leave launch away: {}", alone())))
         }
         Ok(Command::Train(flags)) => {
             super::train::configuration(&flags, true)?; // each process looks again, knowing how many they are
             Ok(Some(flags))
         }
         Ok(command) if command.runs_on_ranks() => Ok(None),
-        Ok(_) => Err(Error::user(format!("`{}` does not run on several processes; {WRITE}", words[0]))),
+        Ok(Command::Launch(_)) => {
+            Err(Error::user(format!("launch starts train, matmul or doctor, not itself; {WRITE}")))
+        }
+        Ok(_) => Err(Error::user(format!(
+            "`{}` does not run on several processes; leave launch away: {}",
+            words[0],
+            alone()
+        ))),
         Err(e) => {
             let text = e.to_string();
             let first = text.lines().next().unwrap_or("").trim_start_matches("error: ");
             Err(Error::user(format!("after `--`: {first}; {WRITE}")))
         }
     }
+}
+
+/// If `launch` was typed (`words`: all after the program's name) without the `--` before the command that it is to start: what to
+/// type.
+pub fn without_separator(words: &[String]) -> Option<String> {
+    let at = words.iter().position(|word| word == "launch")?;
+    if words.iter().any(|word| word == "--") {
+        return None;
+    }
+    let named = |word: &String| Cli::command().get_subcommands().any(|c| c.get_name() == word.as_str());
+    let first = at + 1 + words[at + 1..].iter().position(named)?;
+    let with = |before: &[String], after: &[String]| {
+        let program = ["paceline".to_string()];
+        let separator = ["--".to_string()];
+        line_of(program.iter().chain(before).chain(&separator).chain(after))
+    };
+    // Flags of launch may have been typed behind the command: the words are parted where both sides can be read.
+    let reads = |before: &[String], after: &[String]| {
+        let words = ["paceline".to_string()].into_iter().chain(before.to_vec()).chain(["--".to_string()]);
+        Cli::try_parse_from(words.chain(after.to_vec())).is_ok()
+            && Cli::try_parse_from(["paceline".to_string()].into_iter().chain(after.to_vec())).is_ok()
+    };
+    let here = (words[..first].to_vec(), words[first..].to_vec());
+    let moved = (first + 1..words.len()).map(|cut| {
+        let before = [&words[..first], &words[cut..]].concat();
+        (before, words[first..cut].to_vec())
+    });
+    let fits = std::iter::once(here.clone()).chain(moved).find(|(before, after)| reads(before, after));
+    let (before, after) = fits.unwrap_or(here);
+    Some(format!("`--` is missing before the command that launch is to start; write {}", with(&before, &after)))
+}
+
+/// Words as a line that can be pasted into a shell.
+fn line_of<'a>(words: impl Iterator<Item = &'a String>) -> String {
+    words.map(|word| screen::shell_word(word)).collect::<Vec<_>>().join(" ")
 }
 
 /// The agent as an absolute path: other programs run it, in folders of their own.
@@ -111,8 +175,8 @@ fn found_agent(path: &Path) -> Result<std::path::PathBuf> {
 }
 
 /// `train` that goes on with a run, whose configuration it has; only how it speaks is taken from the flags.
-fn resumed(flags: &Train, dir: &Path, log: &str) -> Vec<String> {
-    let mut words: Vec<String> = ["--log", log, "train", "--resume"].map(String::from).to_vec();
+fn resumed(flags: &Train, dir: &Path) -> Vec<String> {
+    let mut words: Vec<String> = ["train", "--resume"].map(String::from).to_vec();
     words.push(dir.display().to_string());
     if flags.resume.is_some() {
         // Changes to a run that was resumed are not in its file before it is written again.
@@ -124,26 +188,10 @@ fn resumed(flags: &Train, dir: &Path, log: &str) -> Vec<String> {
     words
 }
 
-/// Counts Ctrl-C and termination signals. What comes within a moment is one: a terminal and a script may both send it.
-fn count_signals() -> Arc<AtomicUsize> {
-    const MOMENT: Duration = Duration::from_millis(300);
-    let count = Arc::new(AtomicUsize::new(0));
-    let seen = count.clone();
-    let mut last: Option<Instant> = None;
-    let result = ctrlc::set_handler(move || {
-        if last.is_some_and(|at| at.elapsed() < MOMENT) {
-            return;
-        }
-        last = Some(Instant::now());
-        // The loop that watches acts on it; should it not, the third ends this program.
-        if seen.fetch_add(1, Ordering::Relaxed) > 1 {
-            std::process::exit(130);
-        }
-    });
-    if let Err(e) = result {
-        tracing::warn!("Ctrl-C will end the program at once: {e}");
-    }
-    count
+/// The command that goes on with a run: `launch` as it was typed, up to `--`, and what follows it now.
+fn go_on_line(typed: &[String], then: &[String]) -> String {
+    let (program, separator) = (["paceline".to_string()], ["--".to_string()]);
+    line_of(program.iter().chain(typed).chain(&separator).chain(then))
 }
 
 struct View {
@@ -153,6 +201,8 @@ struct View {
     restarts: bool,
     bar: RefCell<Option<ProgressBar>>,
     failure: RefCell<String>,
+    /// The run that can be resumed, once there is one.
+    run_dir: RefCell<Option<PathBuf>>,
 }
 
 impl View {
@@ -177,6 +227,9 @@ impl LaunchView for View {
     }
 
     fn notice(&self, notice: &Notice) {
+        if let Notice::Decided { run_dir, .. } | Notice::Finished { run_dir, .. } = notice {
+            *self.run_dir.borrow_mut() = run_dir.clone();
+        }
         if self.json {
             let text = serde_json::to_string(notice).unwrap_or_default();
             self.beside_bar(|| screen::warn(&text));
@@ -193,11 +246,11 @@ impl LaunchView for View {
             Notice::Warning { words } => self.say(&format!("warning: {words}")),
             // The last failure is the error that this program ends with.
             Notice::Failed { words, .. } => *self.failure.borrow_mut() = words.clone(),
-            Notice::Decided { restart: true, reason } => {
+            Notice::Decided { restart: true, reason, .. } => {
                 self.say(&self.failure.borrow());
                 self.say(reason);
             }
-            Notice::Decided { restart: false, reason } if self.restarts => {
+            Notice::Decided { restart: false, reason, .. } if self.restarts => {
                 self.say(&format!("not started again: {reason}"));
             }
             Notice::Decided { .. } => {}
@@ -238,13 +291,47 @@ mod tests {
 
     fn again(line: &str) -> String {
         let train = parse_command(&words(line)).unwrap().unwrap();
-        resumed(&train, Path::new("runs/x"), "warn").join(" ")
+        resumed(&train, Path::new("runs/x")).join(" ")
     }
 
     #[test]
     fn a_restart_keeps_how_the_run_speaks() {
-        assert_eq!(again("train --set train.epochs=3 --threads 1"), "--log warn train --resume runs/x");
-        assert_eq!(again("train --json --quiet --run-dir y"), "--log warn train --resume runs/x --json --quiet");
+        assert_eq!(again("train --set train.epochs=3 --threads 1"), "train --resume runs/x");
+        assert_eq!(again("train --json --quiet --run-dir y"), "train --resume runs/x --json --quiet");
+    }
+
+    #[test]
+    fn a_missing_separator_is_put_where_it_belongs() {
+        let check = |line: &str, expected: Option<&str>| {
+            let said = without_separator(&words(line));
+            assert_eq!(
+                said.as_deref().and_then(|s| s.split_once("write ")).map(|(_, line)| line),
+                expected,
+                "{said:?}"
+            );
+        };
+        check("launch --np 2 train cfg.toml", Some("paceline launch --np 2 -- train cfg.toml"));
+        check("launch train", Some("paceline launch -- train"));
+        check("launch train cfg.toml --np 2", Some("paceline launch --np 2 -- train cfg.toml"));
+        check(
+            "--log info launch --hosts a:2 matmul --n 8",
+            Some("paceline --log info launch --hosts a:2 -- matmul --n 8"),
+        );
+        check(
+            "launch --np 2 train --set model.hidden=[8]",
+            Some("paceline launch --np 2 -- train --set 'model.hidden=[8]'"),
+        );
+        // Wrong flags are not made right, but they are where they belong.
+        check("launch --np 2 train --frobnicate", Some("paceline launch --np 2 -- train --frobnicate"));
+        check("launch --np 2 tarin", None);
+        check("launch --np 2 -- train", None);
+        check("train --frobnicate", None);
+    }
+
+    #[test]
+    fn how_to_go_on_can_be_pasted() {
+        let line = go_on_line(&words("launch --np 2 --max-restarts 3"), &words("train --resume /share/runs/x"));
+        assert_eq!(line, "paceline launch --np 2 --max-restarts 3 -- train --resume /share/runs/x");
     }
 
     #[test]
@@ -253,7 +340,8 @@ mod tests {
             ("", "nothing to run"),
             ("tarin", "tarin"),
             ("report x", "does not run on several processes"),
-            ("launch --np 2 -- train", "does not run on several processes"),
+            ("report x", "leave launch away: paceline report x"),
+            ("launch --np 2 -- train", "not itself"),
             ("train --summary", "do not train"),
             ("train --set train.epoch=3", "train.epochs"),
             ("train --frobnicate", "--frobnicate"),

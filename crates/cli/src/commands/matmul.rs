@@ -1,13 +1,13 @@
 //! `paceline matmul`
 
-use super::stop_on_signal;
 use crate::flags::matrix::{Matmul, WhichFactors, WhichLayout, WhichProduct};
 use crate::screen;
+use crate::signals::stop_on_signal;
 use indicatif::{ProgressBar, ProgressStyle};
 use paceline::comm::World;
 use paceline::launch::Tether;
 use paceline::matmul::{Keeping, Layout, LayoutReport, MatmulOptions, MatmulReport, Product, RunReport, matmul};
-use paceline::text::{bytes, duration, si};
+use paceline::text::{bytes, counted, duration, si};
 use paceline::{Error, Result};
 use std::fmt::Write;
 use std::io::IsTerminal;
@@ -70,17 +70,22 @@ fn multiply(flags: &Matmul, options: &MatmulOptions, world: &mut World, tether: 
         screen::print(&text);
     } else if shows {
         screen::print(&table(&report));
-        if let Some(out) = &flags.out {
+        if let Some(out) = flags.out.as_ref().filter(|out| out.exists()) {
             screen::print(&format!("written to {}", out.display()));
         }
     }
     let runs = report.layouts.iter().filter_map(|l| l.run.as_ref().map(|run| (l.layout, run)));
     for (layout, run) in runs {
         if let Some(v) = run.verified.as_ref().filter(|v| !v.right) {
+            let place = match v.column {
+                Some(column) => format!("element ({}, {column}), computed again, has another value", v.row),
+                None => format!("row {} is off by {:.3} of what rounding explains", v.row, v.worst),
+            };
+            let unwritten = flags.out.as_ref().filter(|out| !out.exists());
+            let unwritten = unwritten.map(|out| format!("; {} was not written", out.display())).unwrap_or_default();
             return Err(Error::failure(format!(
-                "the product under {layout} is wrong: row {} is off by {:.3} of what rounding explains; if the matrices are \
-                 finite, suspect memory or processor, and run again",
-                v.row, v.worst
+                "the product under {layout} is wrong: {place}{unwritten}; if the matrices are finite, suspect memory or \
+                 processor, and run again"
             )));
         }
     }
@@ -246,6 +251,13 @@ fn findings(report: &MatmulReport, layout: Layout, run: &RunReport) -> String {
             v.tolerance,
             v.typical
         );
+        if v.computed_again > 0 && v.right {
+            let rows = counted(v.computed_again, "row");
+            let _ = writeln!(
+                out,
+                "{layout}: these matrices round worse than most; {rows} computed again had the same bits"
+            );
+        }
     }
     out
 }

@@ -13,7 +13,7 @@ use std::sync::Mutex;
 /// Runs the command.
 pub fn run(flags: &Prepare) -> Result<()> {
     let options = options(flags)?;
-    let stop = super::stop_on_signal("stopping; finished shards are kept");
+    let stop = crate::signals::stop_on_signal("stopping; finished shards are kept");
     let screen = PrepareScreen::new(flags.quiet || flags.json, stop.begun());
     let finished = paceline_run::prepare(&options, &screen, &stop)?;
     if flags.json {
@@ -145,7 +145,7 @@ fn size(given: &str) -> Result<(usize, usize)> {
 /// A bar with images/s, MB/s and time left on a terminal, plain lines otherwise.
 struct PrepareScreen {
     /// Set before the first image.
-    begun: super::Begun,
+    begun: crate::signals::Begun,
     quiet: bool,
     terminal: bool,
     view: Mutex<(ProgressBar, f64)>,
@@ -155,7 +155,7 @@ struct PrepareScreen {
 const LINE_EVERY: f64 = 10.0;
 
 impl PrepareScreen {
-    fn new(quiet: bool, begun: super::Begun) -> Self {
+    fn new(quiet: bool, begun: crate::signals::Begun) -> Self {
         let terminal = std::io::stderr().is_terminal();
         Self { begun, quiet, terminal, view: Mutex::new((ProgressBar::hidden(), 0.0)) }
     }

@@ -2,6 +2,7 @@
 
 use crate::flags::{Speedtest, SpeedtestCells};
 use crate::screen::{self, say};
+use crate::signals::{End, stop_on_signal};
 use indicatif::{ProgressBar, ProgressStyle};
 use paceline::prepare::speedtest::{Design, measure_cells};
 use paceline::record::{Cell, Measurement, PageCache, Study, Variant, read_study};
@@ -14,10 +15,9 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 /// Runs the command.
-pub fn run(flags: &Speedtest) -> Result<()> {
+pub fn run(flags: &Speedtest) -> Result<End> {
     let order = order(flags)?;
-    let stop =
-        super::stop_on_signal("stopping after this measurement; what was measured is kept").heard_from_the_start();
+    let stop = stop_on_signal("stopping after this measurement; what was measured is kept").heard_from_the_start();
     let screen = StudyScreen::new(flags.quiet || flags.json);
     let finished = match super::prepare::engine(&flags.engine, Some(&flags.partitions))? {
         DataEngine::Local => speedtest(&order, &mut Local, &screen, &stop)?,
@@ -48,15 +48,14 @@ pub fn run(flags: &Speedtest) -> Result<()> {
     let page = flags.html.clone().unwrap_or_else(|| finished.dir.join("speedtest.html"));
     report::write_study_html(&page, &studies)?;
     if flags.json {
-        return json(&studies);
-    }
-    if !flags.quiet {
+        json(&studies)?;
+    } else if !flags.quiet {
         say!("");
         show(&studies);
         say!("\nrun: {}", finished.dir.display());
         say!("plots: {}", page.display());
     }
-    Ok(())
+    Ok(finished.ended.into())
 }
 
 /// Tables and words.

@@ -2,23 +2,25 @@
 
 use crate::flags::Train;
 use crate::screen::{self, Screen, say};
+use crate::signals::{End, forward_to, stop_on_signal};
 use paceline::launch::Tether;
-use paceline::{Config, Error, Place, Recorded, Result, config};
+use paceline::{Config, Error, Kind, Place, Recorded, Result, config};
 use std::path::Path;
 
 /// Runs the command.
-pub fn run(flags: &Train) -> Result<()> {
+pub fn run(flags: &Train) -> Result<End> {
     let started = paceline::comm::world::started(|name| std::env::var(name).ok());
     let several = started.is_some_and(|s| s.processes > 1);
     if flags.summary || flags.explain {
         let (config, recorded) = configuration(flags, several)?;
-        return describe(flags, &config, recorded.as_deref());
+        return describe(flags, &config, recorded.as_deref()).map(End::from);
     }
-    let stop = super::stop_on_signal("stopping after this step, with a checkpoint");
+    let stop = stop_on_signal("stopping after this step, with a checkpoint");
     // Then, before all else: `launch` is to hear of everything that goes wrong from here on.
     let mut crew = paceline::Crew::from_env()?;
     let (config, recorded) = configuration(flags, several).inspect_err(|e| crew.failed(e))?;
     let line = crew.tether().map(Tether::line);
+    line.iter().cloned().for_each(forward_to);
     let screen = Screen::new(flags.quiet || flags.json || !crew.leads()).through(line.clone()).beginning(stop.begun());
     let place = match (&flags.resume, recorded, &flags.run_dir) {
         (Some(dir), ..) => Place::Resume(dir.clone()),
@@ -26,8 +28,9 @@ pub fn run(flags: &Train) -> Result<()> {
         (None, None, Some(dir)) => Place::New(dir.clone()),
         (None, None, None) => Place::Auto,
     };
-    let Some(finished) = paceline::train_among(&mut crew, &config, &place, &screen, &stop)? else {
-        return Ok(()); // the first process shows and records for all
+    let result = paceline::train_among(&mut crew, &config, &place, &screen, &stop);
+    let Some(finished) = result.map_err(|e| with_resume(e, &screen, line.is_some()))? else {
+        return Ok(End::Done); // the first process shows and records for all, and has the exit code
     };
     if flags.json {
         let text = serde_json::to_string_pretty(&finished.summary).map_err(|e| Error::internal(e.to_string()))?;
@@ -40,13 +43,26 @@ pub fn run(flags: &Train) -> Result<()> {
             screen::style(),
         ));
         say!("run: {}", finished.dir.display());
-        let asked = stop.load(std::sync::atomic::Ordering::Relaxed) || line.is_some_and(|l| l.is_stopped());
-        if finished.summary.status == paceline::record::Status::Stopped && asked {
-            let launch = if several { "launch (as before) -- " } else { "" };
-            say!("stopped on request; go on with: paceline {launch}train --resume {}", finished.dir.display());
+        // `launch` says so itself: it knows how it was called.
+        if finished.ended == paceline::engine::Ended::Stopped && line.is_none() {
+            say!("stopped on request; go on with: {}", resume_line(&finished.dir));
         }
     }
-    Ok(())
+    Ok(finished.ended.into())
+}
+
+/// "paceline train --resume DIR"
+fn resume_line(dir: &Path) -> String {
+    format!("paceline train --resume {}", screen::shell_word(&dir.display().to_string()))
+}
+
+/// An error of a run that had begun and can be resumed, with how.
+fn with_resume(error: Error, screen: &Screen, under_launch: bool) -> Error {
+    let dir = screen.run_dir().filter(|_| !under_launch && matches!(error.kind(), Kind::Failure | Kind::Internal));
+    match dir {
+        Some(dir) => Error::new(error.kind(), format!("{}\ngo on with: {}", error.message(), resume_line(&dir))),
+        None => error,
+    }
 }
 
 /// What a configuration file says, its paths as seen from here.

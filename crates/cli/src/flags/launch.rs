@@ -15,7 +15,8 @@ Examples:
 
 Before anything is trained, the processes compare program, configuration and data, and whether all see the folder of
 checkpoints. When a process dies, hangs, or its host is cut off, the others end within seconds, it is said which one and
-why, and the job goes on from its last checkpoint. Ctrl-C writes a checkpoint and ends; again: ends at once.
+why, and the job goes on from its last checkpoint. Ctrl-C writes a checkpoint and ends; again, after a second: at once.
+Exit codes: 0 done, 1 failed, 2 wrong input; stopped before the end by Ctrl-C 130, SIGTERM 143, SIGHUP 129, SIGUSR1 85.
 More: docs/cluster.md";
 
 #[derive(Args)]
@@ -66,6 +67,9 @@ pub struct Launch {
     /// A variable for the processes; may be given again
     #[arg(long = "env", value_name = "NAME[=VALUE]")]
     pub environment: Vec<String>,
+    /// Keep all that each process writes in a file of its own in this folder, named by process, host and attempt
+    #[arg(long, value_name = "DIR")]
+    pub log_dir: Option<PathBuf>,
     /// A process is lost after so long without a sign of life
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0, value_parser = seconds)]
     pub heartbeat_timeout: f64,

@@ -1,6 +1,6 @@
 //! kill -9 at random moments, and Ctrl-C: nothing is lost but the steps since the last checkpoint.
 
-use crate::session::{SMALL, Session, done, has};
+use crate::session::{SMALL, Session, has, stopped};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -84,7 +84,7 @@ fn kill_nine_at_random_moments_with_two_replicas() {
     killed_again_and_again("--strategy mirrored --replicas 2 --set strategy.update=sharded");
 }
 
-fn stopped_by(signal: &str) {
+fn stopped_by(signal: &str, code: i32) {
     let s = Session::new();
     let settings =
         format!("{SMALL} --set train.epochs=1000000 --set checkpoint.every=1h --strategy mirrored --replicas 2");
@@ -95,23 +95,33 @@ fn stopped_by(signal: &str) {
     let killed = s.program("kill").args([signal, &child.id().to_string()]).status().unwrap();
     assert!(killed.success());
     let output = child.wait_with_output().unwrap();
-    let out = done(signal, &output);
+    let out = stopped(code, signal, &output);
     has(&out, &["stopped on request; go on with: paceline train --resume stopped"]);
     has(&String::from_utf8_lossy(&output.stderr), &["stopping after this step, with a checkpoint"]);
     assert_eq!(s.summary("stopped")["status"], "stopped");
-    let stopped = s.newest("stopped").step;
-    let end = stopped + 50;
-    has(&s.ok(&format!("train --resume stopped --set train.max_steps={end}")), &[&format!("step-{stopped}")]);
+    let saved = s.newest("stopped").step;
+    let end = saved + 50;
+    has(&s.ok(&format!("train --resume stopped --set train.max_steps={end}")), &[&format!("step-{saved}")]);
     s.ok(&format!("train {settings} --set strategy.update=sharded --run-dir whole --set train.max_steps={end}"));
     assert_eq!(s.newest("stopped"), s.newest("whole"));
 }
 
 #[test]
 fn ctrl_c_finishes_the_step_and_writes_a_checkpoint() {
-    stopped_by("-INT");
+    stopped_by("-INT", 130);
 }
 
 #[test]
 fn termination_does_the_same() {
-    stopped_by("-TERM");
+    stopped_by("-TERM", 143);
+}
+
+#[test]
+fn a_lost_terminal_does_the_same() {
+    stopped_by("-HUP", 129);
+}
+
+#[test]
+fn a_scheduler_that_warns_does_the_same_and_can_tell_that_it_is_not_done() {
+    stopped_by("-USR1", 85);
 }

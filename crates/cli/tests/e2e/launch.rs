@@ -1,6 +1,6 @@
 //! `paceline launch`: wrong input, one process without MPI that dies, hangs and is stopped, and several over MPI.
 
-use crate::session::{SMALL, Session, done, has};
+use crate::session::{SMALL, Session, has, stopped};
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::process::{Child, Output, Stdio};
@@ -146,7 +146,7 @@ fn survives(count: usize, victim: usize, hit: &str, words: &[&str]) {
     }
     signal(&s, "-INT", job.child.id() as i32);
     let output = job.end();
-    done("launch", &output);
+    stopped(130, "launch", &output);
     has(&String::from_utf8_lossy(&output.stderr), &["\"stopping\"", "\"finished\"", "\"attempts\":2"]);
     assert_eq!(processes(&s, "r"), [0i32; 0], "nobody is left");
     assert_eq!(s.summary("r")["status"], "stopped");
@@ -239,7 +239,7 @@ fn strangers_at_the_port_hold_up_nothing() {
     let open = std::fs::read_dir(format!("/proc/{}/fd", job.child.id())).unwrap().count();
     assert!(open < 200, "{open} descriptors: strangers are kept");
     signal(&s, "-INT", job.child.id() as i32);
-    done("launch", &job.end());
+    stopped(130, "launch", &job.end());
     assert_eq!(processes(&s, "r"), [0i32; 0]);
     drop(held);
 }
@@ -263,7 +263,7 @@ fn a_process_that_lost_launch_was_not_killed() {
     has(&job.until("\"decided\""), &["\"restart\":true"]);
     job.until("\"began\"");
     signal(&s, "-INT", launch);
-    done("launch", &job.end());
+    stopped(130, "launch", &job.end());
 }
 
 #[cfg(feature = "mpi")]
@@ -285,7 +285,7 @@ mod mpi {
             assert_eq!(listening(rank), [], "rank {rank}");
         }
         signal(&s, "-INT", job.child.id() as i32);
-        done("launch", &job.end());
+        stopped(130, "launch", &job.end());
     }
 
     /// What `launch` started itself: mpirun.

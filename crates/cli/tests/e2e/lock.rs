@@ -1,6 +1,6 @@
 //! A run directory has one writer at a time, and says who; a run that was killed does not say that it runs.
 
-use crate::session::{SMALL, Session, done, has};
+use crate::session::{SMALL, Session, done, has, stopped};
 use std::process::{Child, Stdio};
 
 /// Practically without an end.
@@ -32,9 +32,9 @@ fn a_resume_beside_a_running_training_is_refused_and_changes_nothing() {
     has(&s.fails(2, &format!("train {SMALL} --run-dir r")), &["already holds a run"]);
     assert_eq!((s.read("r/run.toml"), headers(&s, "r")), (before, 1));
     assert_eq!(s.json("report r --json")[0]["status"], "running");
-    let stopped = s.program("kill").args(["-INT", &first.id().to_string()]).status().unwrap();
-    assert!(stopped.success());
-    done("the first", &first.wait_with_output().unwrap());
+    let sent = s.program("kill").args(["-INT", &first.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+    stopped(130, "the first", &first.wait_with_output().unwrap());
     assert_eq!(s.summary("r")["status"], "stopped");
     let end = s.newest("r").step;
     s.ok(&format!("train {SMALL} {ENDLESS} --set train.max_steps={end} --run-dir whole"));

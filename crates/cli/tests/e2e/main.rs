@@ -29,4 +29,5 @@ mod repeatable;
 mod resume;
 mod session;
 mod shards;
+mod signals;
 mod speedtest;

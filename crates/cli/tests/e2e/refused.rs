@@ -69,7 +69,7 @@ fn ended(mut child: Child) -> (ExitStatus, String) {
 }
 
 /// A model file that never comes: whatever takes long before the first step is like it.
-fn stopped_while_starting(signal: &str) {
+fn stopped_while_starting(signal: &str, code: i32) {
     let s = Session::new();
     assert!(s.program("mkfifo").arg(s.path("model.toml")).status().unwrap().success());
     let mut command = s.command("train --set data.name=fake:4:2:64 --set model.file=model.toml --run-dir r");
@@ -88,19 +88,24 @@ fn stopped_while_starting(signal: &str) {
     assert!(s.program("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
     let (status, words) = ended(child);
     drop(writer);
-    assert_eq!(status.code(), Some(130), "{words}");
+    assert_eq!(status.code(), Some(code), "{words}");
     has(&words, &["stopped on request before the work began"]);
     assert!(!s.path("r").exists(), "nothing was begun");
 }
 
 #[test]
 fn ctrl_c_is_heard_while_starting() {
-    stopped_while_starting("-INT");
+    stopped_while_starting("-INT", 130);
 }
 
 #[test]
 fn termination_is_heard_while_starting() {
-    stopped_while_starting("-TERM");
+    stopped_while_starting("-TERM", 143);
+}
+
+#[test]
+fn the_warning_of_a_scheduler_is_heard_while_starting() {
+    stopped_while_starting("-USR1", 85);
 }
 
 #[test]

@@ -155,6 +155,14 @@ pub fn done(line: &str, output: &Output) -> String {
     out.into_owned()
 }
 
+/// Checks that a command ended with the exit code of a signal that it was stopped by, and gives what it printed.
+pub fn stopped(code: i32, line: &str, output: &Output) -> String {
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(code), "paceline {line}\n{} with\n{out}{err}", output.status);
+    assert!(!err.contains("panicked"), "paceline {line}\n{err}");
+    out.into_owned()
+}
+
 /// Checks that a command failed as it should, and gives its message.
 pub fn failed(code: i32, line: &str, output: &Output) -> String {
     let err = String::from_utf8_lossy(&output.stderr);

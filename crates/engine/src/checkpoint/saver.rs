@@ -104,9 +104,7 @@ impl Saver {
     /// An error of an earlier write, if there was one.
     pub fn check(&self) -> Result<()> {
         match &self.shared.lock().failed {
-            Some((Kind::User, why)) => Err(Error::user(why.clone())),
-            Some((Kind::Failure, why)) => Err(Error::failure(why.clone())),
-            Some((Kind::Internal, why)) => Err(Error::internal(why.clone())),
+            Some((kind, why)) => Err(Error::new(*kind, why.clone())),
             None => Ok(()),
         }
     }

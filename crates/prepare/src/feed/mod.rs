@@ -217,9 +217,8 @@ impl Shared {
             error.message()
         );
         match error.kind() {
-            paceline_base::Kind::User => Error::user(text),
-            paceline_base::Kind::Failure => Error::failure(text),
-            paceline_base::Kind::Internal => Error::internal(error.message()),
+            kind @ (paceline_base::Kind::User | paceline_base::Kind::Failure) => Error::new(kind, text),
+            kind => Error::new(kind, error.message()),
         }
     }
 }

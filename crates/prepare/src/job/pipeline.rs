@@ -370,7 +370,7 @@ impl Shared<'_> {
                         break made;
                     }
                     let Some((made, starved)) = self.made.take() else {
-                        return Err(Error::failure(
+                        return Err(Error::stopped(
                             "stopped; finished shards are kept: run the same command again and it continues",
                         ));
                     };

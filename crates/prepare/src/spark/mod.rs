@@ -178,7 +178,7 @@ fn submit_with(
         if stop() {
             let _ = child.kill();
             let _ = child.wait();
-            return Err(Error::failure("stopped; what is finished is kept: run the same command again"));
+            return Err(Error::stopped("stopped; what is finished is kept: run the same command again"));
         }
     }
     let status = child.wait().map_err(|e| Error::io("wait for", submit, &e))?;

@@ -6,11 +6,13 @@ use super::decide::{Decision, Failure, How, State, decide};
 use super::hosts::Hosts;
 use super::mpirun::{Start, Starter, find, variables_to_pass};
 use super::muster::{Limits, Muster};
+use super::output::{self, LOG_VARIABLE};
 use super::ports::Ports;
 use super::reach::{self, Answering};
 use super::scheduler::Scheduler;
 use super::word::{LastWords, Order, Progress, VARIABLE, Word};
 use super::{facts, secret};
+use crate::stop::{Asked, StopRequests, StopSignal};
 use paceline_base::{Error, Result};
 use paceline_record::machine;
 use serde::Serialize;
@@ -18,7 +20,6 @@ use std::net::IpAddr;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -58,6 +59,8 @@ pub struct Launch {
     pub interface: Option<String>,
     /// `NAME` or `NAME=VALUE` for the processes.
     pub environment: Vec<String>,
+    /// Where the output of each process is kept, if it is.
+    pub log_dir: Option<PathBuf>,
     /// Time limits.
     pub limits: Limits,
 }
@@ -102,6 +105,8 @@ pub enum Notice {
         restart: bool,
         /// Why.
         reason: String,
+        /// The run that can be resumed, if there is one.
+        run_dir: Option<PathBuf>,
     },
     /// The person asked for the end.
     Stopping,
@@ -127,10 +132,12 @@ pub trait LaunchView {
 /// How a job ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LaunchEnd {
-    /// All did their work; also if they were asked to end early.
+    /// All did their work.
     Done,
-    /// Ended at once, on the second request.
-    Interrupted,
+    /// Ended before that, as this signal asked, with a checkpoint if there was one to write.
+    Stopped(StopSignal),
+    /// Ended at once by this signal: on the second request, or where there was nothing to save.
+    Interrupted(StopSignal),
 }
 
 /// Seconds in which processes that have done their work must end.
@@ -150,13 +157,13 @@ impl From<Heard> for Event {
     }
 }
 
-/// Starts a job and watches over it to its end. `stop` counts requests to end: the first asks processes to write a
+/// Starts a job and watches over it to its end. `stop` has requests to end: the first asks processes to write a
 /// checkpoint, the second kills. `resume` gives the arguments that go on with a run.
 pub fn launch(
     job: &Launch,
     resume: &dyn Fn(&Path) -> Vec<String>,
     view: &dyn LaunchView,
-    stop: &AtomicUsize,
+    stop: &StopRequests,
 ) -> Result<LaunchEnd> {
     let starter = find(&job.hosts, job.mpirun.as_deref(), job.scheduler == Some(Scheduler::Slurm))?;
     if job.agent.is_none() && job.scheduler.is_none() {
@@ -168,6 +175,7 @@ pub fn launch(
     if let Some(ports) = job.ports {
         ports.enough(&job.hosts)?;
     }
+    let logs = job.log_dir.as_deref().map(output::folder).transpose()?;
     let program = std::env::current_exe().map_err(|e| Error::failure(format!("this program's file is gone: {e}")))?;
     let (sender, events) = channel();
     let ports = match (job.port, job.ports) {
@@ -185,6 +193,7 @@ pub fn launch(
         job,
         starter,
         program,
+        logs,
         interface_name,
         control,
         ports,
@@ -202,6 +211,8 @@ struct Run<'a> {
     job: &'a Launch,
     starter: Starter,
     program: PathBuf,
+    /// Where the output of each process is kept.
+    logs: Option<PathBuf>,
     interface_name: Option<String>,
     control: Control,
     /// Of the processes, and of what starts them.
@@ -212,13 +223,17 @@ struct Run<'a> {
     sender: Sender<Event>,
     events: Receiver<Event>,
     view: &'a dyn LaunchView,
-    stop: &'a AtomicUsize,
+    stop: &'a StopRequests,
 }
 
 /// How an attempt ended.
 enum Attempt {
     Done,
-    Interrupted,
+    /// All ended before their work was done, as they were asked to.
+    Stopped,
+    Interrupted(StopSignal),
+    /// It could not be watched any longer.
+    Unwatched,
     Failed(Failure),
 }
 
@@ -247,15 +262,20 @@ impl Run<'_> {
                     self.view.notice(&Notice::Finished { attempts: attempt, run_dir: state.run_dir });
                     return Ok(LaunchEnd::Done);
                 }
-                Attempt::Interrupted => return Ok(LaunchEnd::Interrupted),
+                Attempt::Stopped => {
+                    self.view.notice(&Notice::Finished { attempts: attempt, run_dir: state.run_dir });
+                    return Ok(self.stop.signal().map_or(LaunchEnd::Done, LaunchEnd::Stopped));
+                }
+                Attempt::Interrupted(signal) => return Ok(LaunchEnd::Interrupted(signal)),
+                Attempt::Unwatched => return Err(Error::internal("the channel of a job's events is closed")),
                 Attempt::Failed(failure) => failure,
             };
-            state.stopping = self.stop.load(Relaxed) > 0;
+            state.stopping = self.stop.asked().is_some();
             let (decision, reason) = decide(&state, &failure);
             let restart = decision != Decision::GiveUp;
             let words = failure.words();
             self.view.notice(&Notice::Failed { attempt, words: words.clone(), failure: failure.clone() });
-            self.view.notice(&Notice::Decided { restart, reason });
+            self.view.notice(&Notice::Decided { restart, reason, run_dir: state.run_dir.clone() });
             state.earlier.push(failure.clone());
             match decision {
                 Decision::GiveUp if matches!(failure.how, How::Refused | How::Said(2)) => {
@@ -264,8 +284,8 @@ impl Run<'_> {
                 Decision::GiveUp => return Err(Error::failure(words)),
                 Decision::Restart { hosts, from, pause, counts } => {
                     self.pause(pause);
-                    if self.stop.load(Relaxed) > 0 {
-                        return Err(Error::failure(words));
+                    if let Some(signal) = self.stop.signal() {
+                        return Ok(LaunchEnd::Stopped(signal));
                     }
                     if let Some(dir) = &from {
                         arguments = resume(dir);
@@ -280,16 +300,17 @@ impl Run<'_> {
 
     fn pause(&self, pause: Duration) {
         let begin = Instant::now();
-        while begin.elapsed() < pause && self.stop.load(Relaxed) == 0 {
+        while begin.elapsed() < pause && self.stop.asked().is_none() {
             std::thread::sleep(Duration::from_millis(50));
         }
     }
 
-    fn command(&self, hosts: &Hosts, arguments: &[String], variable: &str) -> Command {
+    fn command(&self, attempt: u32, hosts: &Hosts, arguments: &[String], variable: &str) -> Command {
         let job = self.job;
         let name = |v: &String| v.split_once('=').map_or(v.clone(), |(n, _)| n.to_string());
         let mut set: Vec<String> = std::env::vars_os().filter_map(|(n, _)| n.into_string().ok()).collect();
         set.extend(job.environment.iter().map(name));
+        set.extend(self.logs.iter().map(|_| LOG_VARIABLE.to_string()));
         let mut variables = variables_to_pass(set.iter().cloned());
         variables.extend(job.environment.iter().map(name));
         let start = Start {
@@ -311,6 +332,9 @@ impl Run<'_> {
             command.env("UCX_LOG_FILE", "stderr"); // warnings of MPICH's transport do not belong into results
         }
         command.envs(job.environment.iter().filter_map(|v| v.split_once('=')));
+        if let Some(folder) = &self.logs {
+            command.env(LOG_VARIABLE, output::variable(attempt, folder));
+        }
         command
     }
 
@@ -319,7 +343,7 @@ impl Run<'_> {
         let limits = self.job.limits;
         let hosts = state.hosts.clone();
         let variable = self.control.admit(attempt, &token, hosts.processes(), limits.silence);
-        let command = self.command(&hosts, arguments, &variable);
+        let command = self.command(attempt, &hosts, arguments, &variable);
         let line = std::iter::once(command.get_program()).chain(command.get_args());
         let line = line.map(|w| w.to_string_lossy()).collect::<Vec<_>>().join(" ");
         self.view.notice(&Notice::Starting { attempt, hosts: hosts.to_string(), command: line });
@@ -332,7 +356,7 @@ impl Run<'_> {
             said: Default::default(),
             muted: false,
             framed: false,
-            stops: 0,
+            stopping: false,
         };
         let mut brood = Brood::start(command, &token, &self.sender, Event::Line)?;
         let end = self.watch(&mut watch, &mut brood);
@@ -340,7 +364,7 @@ impl Run<'_> {
         self.control.cut();
         let seen = Instant::now();
         match end {
-            Attempt::Interrupted => brood.kill(),
+            Attempt::Interrupted(_) | Attempt::Unwatched => brood.kill(),
             // It would wait for the daemon of a host that is gone.
             Attempt::Failed(Failure { how: How::HostSilent | How::Silent, .. }) => brood.end(Duration::from_secs(1)),
             _ => brood.end(Duration::from_secs(3)),
@@ -410,17 +434,21 @@ impl Run<'_> {
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return Attempt::Interrupted,
+                Err(RecvTimeoutError::Disconnected) => return Attempt::Unwatched,
             }
-            let stops = self.stop.load(Relaxed);
-            if stops > watch.stops {
-                watch.stops = stops;
+            match self.stop.asked() {
+                None => {}
+                Some(Asked::AtOnce(signal)) => return Attempt::Interrupted(signal),
                 // Before the first step there is nothing to save.
-                if stops > 1 || !watch.muster.begun() || !self.job.checkpoints {
-                    return Attempt::Interrupted;
+                Some(Asked::Stop(signal)) if !watch.muster.begun() || !self.job.checkpoints => {
+                    return Attempt::Interrupted(signal);
                 }
-                self.view.notice(&Notice::Stopping);
-                self.control.tell(&Order::Stop);
+                Some(Asked::Stop(_)) if watch.stopping => {}
+                Some(Asked::Stop(_)) => {
+                    watch.stopping = true;
+                    self.view.notice(&Notice::Stopping);
+                    self.control.tell(&Order::Stop);
+                }
             }
             let now = watch.now();
             let ended = brood.ended();
@@ -450,11 +478,11 @@ impl Run<'_> {
                 return Attempt::Failed(failure);
             }
             if watch.muster.done_since().is_some_and(|at| now - at > FAREWELL) {
-                return Attempt::Done; // what is left of it is ended
+                return watch.ended(); // what is left of it is ended
             }
             if let Some(status) = ended {
                 if watch.muster.done() || (watch.muster.nobody() && status.success()) {
-                    return Attempt::Done;
+                    return watch.ended();
                 }
                 return self.starter_ended(watch, ended);
             }
@@ -479,6 +507,10 @@ impl Run<'_> {
             Event::Heard(Heard::Word(attempt, process, word)) if attempt == watch.attempt => {
                 if let (Word::Progress(progress), 0) = (&word, process) {
                     self.view.progress(progress);
+                    return;
+                }
+                if let Word::AskedToStop(signal) = word {
+                    self.stop.hear(signal);
                     return;
                 }
                 let begun = watch.muster.begun();
@@ -528,12 +560,18 @@ struct Watch {
     muted: bool,
     /// Within a text of the starter's own, which is kept for when nothing better is known.
     framed: bool,
-    stops: usize,
+    /// All processes were asked to stop.
+    stopping: bool,
 }
 
 impl Watch {
     fn now(&self) -> f64 {
         self.begin.elapsed().as_secs_f64()
+    }
+
+    /// How it ended, when all have said their last word.
+    fn ended(&self) -> Attempt {
+        if self.muster.stopped() { Attempt::Stopped } else { Attempt::Done }
     }
 
     /// The starter's own words come last.

@@ -59,6 +59,8 @@ pub struct Muster {
     /// When a word last came.
     heard: f64,
     run_dir: Option<PathBuf>,
+    /// One of them has ended before its work was done, as it was asked to.
+    stopped: bool,
     warnings: Vec<String>,
 }
 
@@ -77,6 +79,7 @@ impl Muster {
             refused: None,
             heard: 0.0,
             run_dir: None,
+            stopped: false,
             warnings: Vec::new(),
         }
     }
@@ -101,7 +104,11 @@ impl Muster {
             Word::RunDir(dir) => self.run_dir = Some(dir),
             Word::Failed { code, why } => seat.end = Some((now, End::Said(code, why))),
             Word::Done => seat.end = Some((now, End::Done)),
-            Word::Progress(_) => {}
+            Word::Stopped => {
+                seat.end = Some((now, End::Done));
+                self.stopped = true;
+            }
+            Word::Progress(_) | Word::AskedToStop(_) => {}
         }
         None
     }
@@ -188,7 +195,12 @@ impl Muster {
         self.run_dir.as_ref()
     }
 
-    /// Whether all have done their work.
+    /// Whether they ended before their work was done, as they were asked to.
+    pub fn stopped(&self) -> bool {
+        self.stopped
+    }
+
+    /// Whether all have done their work, or as much as they were asked to.
     pub fn done(&self) -> bool {
         self.done_since().is_some()
     }

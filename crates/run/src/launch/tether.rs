@@ -22,6 +22,7 @@
 use super::facts::Facts;
 use super::secret::{self, Side, proof, same};
 use super::word::{Beat, Doing, Hello, LOST, LastWords, Order, Orders, Progress, VARIABLE, Word, line, parse_variable};
+use crate::stop::StopSignal;
 use paceline_base::{Error, Kind, Result};
 use paceline_comm::world::{all_wait, end_at_once};
 use paceline_record::machine;
@@ -234,6 +235,11 @@ impl Tether {
         self.close(&Word::Done);
     }
 
+    /// The last word of a process that ended before its work was done, because it was asked to.
+    pub fn stopped(&self) {
+        self.close(&Word::Stopped);
+    }
+
     fn close(&self, word: &Word) {
         if !self.shared.closed.swap(true, Relaxed) {
             self.say(word);
@@ -334,6 +340,11 @@ impl Line {
     /// What a person is shown, where `launch` has the terminal.
     pub fn progress(&self, progress: Progress) {
         let _ = self.0.say(&Word::Progress(progress)); // a broken line is dealt with by the thread that listens
+    }
+
+    /// Tells `launch` that a signal asks this process to end; it asks all of them.
+    pub fn asked_to_stop(&self, signal: StopSignal) {
+        let _ = self.0.say(&Word::AskedToStop(signal)); // as above
     }
 
     /// Whether the run is to end after this step, with a checkpoint.

@@ -6,12 +6,13 @@
 //! 2. It says its `Facts` and waits. When all have, and they agree, `launch` says `Look`: is the file there that process 0
 //!    put where checkpoints go? Each answers `Seen`. Then `launch` says `Begin`, or to all `Refuse`.
 //! 3. `RunDir` (what a restart goes on from), `Progress` (what a person is shown): from process 0, whenever it likes.
-//! 4. `Stop` asks every process to end after this step with a checkpoint.
-//! 5. `Done` or `Failed` is the last word. A line that ends without one belongs to a process that died.
+//! 4. `AskedToStop`: a signal reached a process, such as one that a scheduler sends to all. `Stop` asks every process to end after this step with a checkpoint.
+//! 5. `Done`, `Stopped` or `Failed` is the last word. A line that ends without one belongs to a process that died.
 //!
 //! A process that fails also leaves a [`LastWords`] on standard error: it may have failed to connect, or have lost its line.
 
 use super::facts::Facts;
+use crate::stop::StopSignal;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -71,8 +72,12 @@ pub enum Word {
         /// The error.
         why: String,
     },
+    /// A signal that asks for the end has reached it: all are to stop.
+    AskedToStop(StopSignal),
     /// It did its work.
     Done,
+    /// It ended before its work was done, because it was asked to, and kept what it had.
+    Stopped,
 }
 
 /// Who speaks.
@@ -250,6 +255,8 @@ mod tests {
             Word::Failed { code: 2, why: "two\nlines".into() },
             Word::Seen(false),
             Word::Done,
+            Word::Stopped,
+            Word::AskedToStop(StopSignal::User1),
             Word::Beat(Beat { step: 7, doing: Doing::Saving, since: 0.5, ..Beat::default() }),
             Word::Facts(Box::default()),
         ];

@@ -208,7 +208,12 @@ pub fn matmul(
     });
     let result = agree(world, first_cause(results))?;
     if let Some(out) = out {
-        out.finish(world)?;
+        // The first placement's product is the one that was written; a wrong one gets no name, and is removed.
+        let right = result.1.first().and_then(|o| o.verified.as_ref()).is_none_or(|v| v.right);
+        match right {
+            true => out.finish(world)?,
+            false => drop(out),
+        }
     }
     Ok(report(options, &checked, world, keeping, reasons, result))
 }

@@ -4,7 +4,7 @@
 //! several ranks need is sent to each from where it lies, without a copy.
 
 use super::blocks::{Blocks, Matrix, Piece, Placement, Product, Work};
-use super::check::{self, VECTORS, Verified};
+use super::check::{self, Norms, VECTORS, Verified};
 use super::cost::{Keeping, Speeds};
 use super::factor::Factor;
 use super::npy::Npy;
@@ -211,7 +211,7 @@ impl Rank {
             verified = Some(self.verify(placement, task, &stored, &product)?);
         }
         let check_seconds = begin.elapsed().as_secs_f64();
-        if let Some(out) = task.out {
+        if let (Some(out), true) = (task.out, verified.as_ref().is_none_or(|v| v.right)) {
             let blocks = &placement.blocks;
             for ((i, j), values) in product.iter() {
                 out.write((blocks.start(i), blocks.start(j)), blocks.extent(j), values)?;
@@ -233,7 +233,11 @@ impl Rank {
     }
 
     fn check_stop(&self, task: &Task<'_>) -> Result<()> {
-        if task.stop.load(Ordering::Relaxed) { Err(Error::failure("stopped before the end")) } else { Ok(()) }
+        if task.stop.load(Ordering::Relaxed) {
+            Err(Error::stopped("stopped on request before the end; nothing is kept"))
+        } else {
+            Ok(())
+        }
     }
 
     /// All steps. Returns the seconds in products, and the sum of what pairs of blocks have in a trace.
@@ -355,7 +359,58 @@ impl Rank {
         let (w, squares) =
             self.pass(placement, &x, |at| Ok(Block::Lent(product.get(at).expect("a rank checks what it holds"))))?;
         let roundings = Gemm::roundings((0..placement.steps()).map(|k| placement.blocks.extent(k)));
-        Ok(check::compare(&z, &w, &left_squares, right_squares.iter().sum(), squares.iter().sum(), roundings))
+        let norms = Norms { left: &left_squares, right: right_squares.iter().sum(), product: &squares, roundings };
+        let mut compared = check::compare(&z, &w, &norms);
+        for row in std::mem::take(&mut compared.doubtful) {
+            let found = self.compute_again(placement, task, stored, product, row, roundings)?;
+            compared.verified.computed_again(row, found);
+        }
+        Ok(compared.verified)
+    }
+
+    /// Computes one row of the product again, on the ranks that hold it. Gives the first column in which it has other bits, or is further
+    /// from the sum in f64 than the roundings of its element can bring it; none if there is none. The same on every rank.
+    fn compute_again(
+        &mut self,
+        placement: &Placement,
+        task: &Task<'_>,
+        stored: &Arc<Slab<Piece>>,
+        product: &Held,
+        row: usize,
+        roundings: usize,
+    ) -> Result<Option<usize>> {
+        let (blocks, me) = (&placement.blocks, self.comm.rank());
+        let (i, within) = (row / blocks.block, row % blocks.block);
+        let mut first = f64::INFINITY;
+        for &(_, j) in placement.held(me).iter().filter(|(at, _)| *at == i) {
+            let columns = blocks.extent(j);
+            let (mut again, mut exact, mut most) =
+                (vec![0.0f32; columns], vec![0.0f64; columns], vec![0.0f64; columns]);
+            // In the order of the steps: sums are rounded as they were.
+            let work = (0..placement.steps()).flat_map(|k| placement.work(k, me)).filter(|w| w.to == Some((i, j)));
+            for work in work {
+                let left = factor(placement, task, stored, work.left.matrix, work.left.at)?;
+                let right = factor(placement, task, stored, work.right.matrix, work.right.at)?;
+                let terms = blocks.extent(work.left.at.1);
+                let left = &left.values()[within * terms..][..terms];
+                self.gemm.add_product([1, terms, columns], left, right.values(), &mut again);
+                for (a, row) in left.iter().zip(right.values().chunks(columns)) {
+                    for ((exact, most), b) in exact.iter_mut().zip(&mut most).zip(row) {
+                        let term = f64::from(*a) * f64::from(*b);
+                        *exact += term;
+                        *most += term.abs();
+                    }
+                }
+            }
+            let held = &product.get((i, j)).expect("a rank checks what it holds")[within * columns..][..columns];
+            let wrong = (0..columns).find(|&c| {
+                held[c].to_bits() != again[c].to_bits()
+                    || !check::explains(f64::from(held[c]) - exact[c], most[c], roundings)
+            });
+            first = wrong.map_or(first, |c| first.min((blocks.start(j) + c) as f64));
+        }
+        let all = self.collect([if first.is_finite() { first } else { -1.0 }])?;
+        Ok(all.iter().filter(|[at]| *at >= 0.0).map(|[at]| *at as usize).min())
     }
 
     /// A matrix times vectors, and the squared norms of its rows, on all ranks.

@@ -94,7 +94,10 @@ fn a_wrong_element_is_found() {
         if inject.is_some() {
             assert_eq!(verified.row, 0);
         } else {
-            assert!(verified.worst < 0.5, "rounding stays far below the tolerance: {verified:?}");
+            assert!(
+                verified.worst < 0.9 && verified.computed_again == 0,
+                "rounding stays below the tolerance: {verified:?}"
+            );
         }
     }
 }
@@ -115,6 +118,94 @@ fn sums_that_only_grow_are_within_the_tolerance() {
     };
     let verified = run(&options).unwrap().layouts[0].run.as_ref().unwrap().verified.clone().unwrap();
     assert!(verified.right, "{verified:?}");
+}
+
+fn verified(options: &MatmulOptions) -> Verified {
+    run(options).unwrap().layouts[0].run.as_ref().unwrap().verified.clone().unwrap()
+}
+
+#[test]
+fn a_flipped_bit_of_one_element_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    for (n, block, ranks) in [(120, 50, 3), (300, 100, 2), (257, 64, 1)] {
+        let options = MatmulOptions { n: Some(n), block: Some(block), ranks: Some(ranks), ..MatmulOptions::default() };
+        let out = folder.path().join(format!("{n}.npy"));
+        run(&MatmulOptions { out: Some(out.clone()), ..options.clone() }).unwrap();
+        let element = read(&out, n)[0];
+        // An element of the usual size; the lowest bits are what rounding decides.
+        assert!(element.abs() > 0.1, "{element}");
+        for bit in 12..31 {
+            let flipped = f32::from_bits(element.to_bits() ^ (1 << bit));
+            let found = verified(&MatmulOptions { inject: Some(flipped - element), ..options.clone() });
+            assert!(!found.right && found.row == 0, "bit {bit} of {element} at n = {n}: {found:?}");
+            assert!(found.column.is_none_or(|c| c == 0), "{found:?}");
+        }
+    }
+}
+
+/// The product of two matrices given by their elements; it must be taken for right.
+fn is_right(n: usize, a: impl Fn(usize, usize) -> f64, b: impl Fn(usize, usize) -> f64) -> Verified {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, element: &dyn Fn(usize, usize) -> f64| {
+        let path = folder.path().join(name);
+        let values: Vec<f32> = (0..n * n).map(|at| element(at / n, at % n) as f32).collect();
+        Npy::create(&path, (n, n)).unwrap().write((0, 0), n, &values).unwrap();
+        Some(path)
+    };
+    let options = MatmulOptions {
+        a: write("a.npy", &a),
+        b: write("b.npy", &b),
+        block: Some(90),
+        ranks: Some(2),
+        ..MatmulOptions::default()
+    };
+    let found = verified(&options);
+    assert!(found.right, "{found:?}");
+    found
+}
+
+#[test]
+fn right_products_of_ill_scaled_matrices_pass() {
+    let noise = |i: usize, j: usize| ((i * 7919 + j * 104_729) % 2003) as f64 / 1001.0 - 1.0;
+    let n = 300;
+    // Rows and columns of very different sizes, down to where f32 loses its bits.
+    is_right(
+        n,
+        |i, j| noise(i, j) * 10f64.powi(i as i32 % 37 - 18),
+        |i, j| noise(j, i) * 10f64.powi(j as i32 % 37 - 18),
+    );
+    // Terms of very different sizes in one sum.
+    is_right(n, |i, k| noise(i, k) * 10f64.powi(k as i32 % 13 - 6), noise);
+    // Sums that grow, and cancel at the end.
+    is_right(n, |i, k| if k < n / 2 { 1.0 + noise(i, k) / 9.0 } else { -1.0 }, |k, j| 1.0 + noise(k, j) / 1e6);
+    // Roundings that all go the same way, and powers of two that need none.
+    is_right(n, |_, _| 1.1, |_, _| 1.3);
+    is_right(n, |_, _| 0.7, |_, _| -1e-3);
+    assert_eq!(is_right(n, |_, _| 2.0, |_, _| 0.5).worst, 0.0);
+    is_right(n, |i, k| if i == k { 1.0 } else { 0.0 }, noise);
+    is_right(n, |_, _| 0.0, noise);
+}
+
+#[test]
+fn a_wrong_product_is_not_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = Some(folder.path().join("c.npy"));
+    let base = MatmulOptions { n: Some(80), block: Some(30), ranks: Some(2), out, ..MatmulOptions::default() };
+    for inject in [1.0, f32::NAN] {
+        assert!(!verified(&MatmulOptions { inject: Some(inject), ..base.clone() }).right);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "neither under its name nor another");
+    }
+    assert!(verified(&base).right);
+    assert!(folder.path().join("c.npy").exists());
+}
+
+#[test]
+fn what_a_killed_job_left_is_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join(".c.npy.4242.tmp"), "half").unwrap();
+    let out = Some(folder.path().join("c.npy"));
+    run(&MatmulOptions { n: Some(20), ranks: Some(1), out, ..MatmulOptions::default() }).unwrap();
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
 }
 
 fn refused(options: MatmulOptions, expected: &str) {
