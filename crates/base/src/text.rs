@@ -71,6 +71,13 @@ pub fn duration(seconds: f64) -> String {
     }
 }
 
+/// How long something will still take, for a person; nothing where that is not known: before anything is done, the rate is zero, and a
+/// rate from the first moments may give years.
+pub fn time_left(seconds: f64) -> Option<String> {
+    const LONGEST: f64 = 1000.0 * 3600.0;
+    (0.0..LONGEST).contains(&seconds).then(|| duration(seconds))
+}
+
 /// Unix seconds as `2026-03-14 15:09 UTC`.
 pub fn date(unix: u64) -> String {
     let (days, of_day) = (unix / 86_400, unix % 86_400);
@@ -160,6 +167,15 @@ mod tests {
         assert_eq!(bytes(12), "12 B");
         assert_eq!(duration(245.0), "4 min 05 s");
         assert_eq!(duration(0.0123), "12 ms");
+    }
+
+    #[test]
+    fn time_left_is_said_where_it_is_known() {
+        assert_eq!(time_left(245.0).as_deref(), Some("4 min 05 s"));
+        assert_eq!(time_left(999.0 * 3600.0).as_deref(), Some("999 h 00 min"));
+        for unknown in [f64::NAN, f64::INFINITY, -1.0, 1000.0 * 3600.0, 166_666_666.0 * 3600.0] {
+            assert_eq!(time_left(unknown), None);
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The flags, as typed. What they mean is decided by the commands.
 
 pub mod doctor;
+pub mod help;
 mod launch;
 pub mod matrix;
 
@@ -89,7 +90,7 @@ pub enum BenchCommand {
 Examples:
   paceline bench kernels
   paceline bench kernels --model alexnet --batch 128 --threads 2
-  paceline bench kernels --model my-model.toml --input 64x64x3 --classes 10 --json
+  paceline bench kernels --model my-model.toml --input 64x64x3 --classes 10
   paceline bench kernels --forget                   what was measured while the machine was busy
 
 Floating-point operations are counted by the definition of a layer. Winograd's transforms need fewer, so that a
@@ -155,12 +156,12 @@ const TRAIN_EXAMPLES: &str = "\
 Examples:
   paceline train                                    an MLP on the embedded Fashion-MNIST sample
   paceline train my.toml --set train.epochs=10      a configuration file, one key changed
-  paceline train --set model.preset=softmax --set data.name=mnist --strategy mirrored --replicas 2
+  paceline train --set data.name=mnist --strategy mirrored --replicas 2
   paceline train --plan hybrid.toml --explain       the schedule of one step, in words
   paceline train --summary --set model.hidden=[512,512]
   paceline train --set data.name=shards/ --set augment.flip=true --cache memory
   paceline train --resume runs/mlp-fashion-sample-1 --replicas 4
-  paceline train runs/mlp-fashion-sample-1/run.toml the same run again: its layout, its kernels, its bits
+  paceline train runs/mlp-fashion-sample-1/run.toml  the same run again: its layout, kernels and bits
 
 Every key: paceline config explain";
 
@@ -317,9 +318,9 @@ fn age(text: &str) -> Result<std::time::Duration, String> {
 const PREPARE_EXAMPLES: &str = "\
 Examples:
   paceline prepare photos/ shards/                              192×192, JPEG quality 90, 16 shards
-  paceline prepare photos/ shards/ --size 224 --fit pad --quality 95 --shards 64 --validation 0.2
+  paceline prepare photos/ shards/ --size 224 --shards 64 --validation 0.2
   paceline prepare labels.csv shards/ --raw --skip-bad 10       path,label lines; decoded bytes instead of JPEG
-  paceline prepare /share/photos /share/shards --engine spark --master spark://head:7077
+  paceline prepare photos/ shards/ --engine spark --master spark://head:7077
 
 photos/ has a folder of images (JPEG, PNG, WebP, BMP, GIF) for each class, or train, val and test folders of these, whose
 parts are then kept. Interrupted or killed: run the same command again, and it continues. What comes out depends on the images, the settings and the seed alone.";

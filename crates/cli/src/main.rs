@@ -5,13 +5,13 @@ mod flags;
 mod screen;
 mod tethered;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches};
 use flags::{Cli, Command};
 use paceline::Kind;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = Cli::try_parse().unwrap_or_else(|e| tethered::refuse_flags(&e)); // with exit code 2
+    let cli = parse().unwrap_or_else(|e| tethered::refuse_flags(&e)); // with exit code 2
     start_log(&cli.log);
     tethered::name_panics();
     let result = match cli.command {
@@ -34,11 +34,19 @@ fn main() -> ExitCode {
         Err(e) => {
             match paceline::launch::last_words(&e) {
                 Some(words) => eprint!("{words}"),
-                None => screen::warn(&format!("paceline: {e}")),
+                None => screen::complain(&format!("paceline: {e}")),
             }
             ExitCode::from(if e.kind() == Kind::User { 2 } else { 1 })
         }
     }
+}
+
+/// The flags; help is laid out for the terminal, but not wider than lines are read well.
+fn parse() -> Result<Cli, clap::Error> {
+    const WIDEST: usize = 100;
+    let mut command = flags::help::fitted(Cli::command(), screen::style().width.min(WIDEST));
+    let matches = command.clone().try_get_matches()?;
+    Cli::from_arg_matches(&matches).map_err(|e| e.format(&mut command))
 }
 
 fn start_log(level: &str) {

@@ -1,8 +1,7 @@
 //! Pipelines in words: which stage is the slow one, and what would help.
 
-use crate::grid::{Column, render};
-use crate::terminal::Style;
 use crate::verdict::time;
+use paceline_base::layout::{Column, Style, table};
 use paceline_base::stage::Stage;
 use paceline_base::text;
 use paceline_record::CpuUse;
@@ -100,15 +99,15 @@ pub fn stage_table(stages: &[Stage], seconds: f64, style: Style) -> String {
     let wait = |part: f64, s: &Stage| if part > 0.0 { percent(part, s) } else { "".into() };
     let columns = [
         Column::left("stage", stages.iter().map(|s| s.name.clone())).marking(&marks),
-        Column::right("threads", stages.iter().map(|s| s.threads.to_string())),
+        Column::right("threads", stages.iter().map(|s| s.threads.to_string())).minor(3),
         Column::right("an image", stages.iter().map(each)),
-        Column::right("a thread makes", stages.iter().map(rate)),
+        Column::right("a thread makes", stages.iter().map(rate)).minor(4),
         Column::right("busy", stages.iter().map(|s| percent(s.busy, s))).marking(&marks),
-        Column::right("waits for input", stages.iter().map(|s| wait(s.starved, s))),
-        Column::right("waits for room", stages.iter().map(|s| wait(s.blocked, s))),
+        Column::right("waits for input", stages.iter().map(|s| wait(s.starved, s))).minor(1),
+        Column::right("waits for room", stages.iter().map(|s| wait(s.blocked, s))).minor(2),
         Column::left("", marks.iter().map(|&m| if m { "◄ slowest".into() } else { String::new() })),
     ];
-    render(&columns, style.width.saturating_sub(2), style.bold)
+    table(&columns, style.narrower(2))
 }
 
 #[cfg(test)]

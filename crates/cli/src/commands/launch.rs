@@ -3,7 +3,7 @@
 use crate::flags::{Cli, Command, Launch as Flags, Train};
 use crate::screen;
 use clap::Parser;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use paceline::launch::{Hosts, Launch, LaunchEnd, LaunchView, Limits, Notice, Progress, Stream, detect, launch};
 use paceline::{Error, Result};
 use std::cell::RefCell;
@@ -61,7 +61,7 @@ pub fn run(flags: &Flags, log: &str) -> Result<()> {
         port: flags.port,
         ports: flags.ports,
         interface: flags.interface.clone(),
-        environment: flags.environment.clone(),
+        environment: environment(&flags.environment),
         limits: Limits { silence: flags.heartbeat_timeout, step: flags.step_timeout, start: flags.start_timeout },
     };
     let again = |dir: &Path| match &train {
@@ -74,6 +74,12 @@ pub fn run(flags: &Flags, log: &str) -> Result<()> {
         LaunchEnd::Done => Ok(()),
         LaunchEnd::Interrupted => std::process::exit(130),
     }
+}
+
+/// The variables asked for, and how wide the terminal is, which the processes do not see: what they print is shown here.
+fn environment(given: &[String]) -> Vec<String> {
+    let columns = screen::known_width().map(|width| format!("COLUMNS={width}"));
+    columns.into_iter().chain(given.iter().cloned()).collect()
 }
 
 /// What follows `--`, parsed here so that a wrong flag is said once and before anything starts. The flags of `train`, if it
@@ -164,7 +170,7 @@ impl View {
     }
 
     fn say(&self, words: &str) {
-        self.beside_bar(|| screen::warn(&format!("launch: {words}")));
+        self.beside_bar(|| screen::complain(&format!("launch: {words}")));
     }
 }
 
@@ -215,10 +221,7 @@ impl LaunchView for View {
             return;
         }
         let bar = bar.get_or_insert_with(|| {
-            let bar = ProgressBar::new(progress.total);
-            if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {percent:>3}% {eta} left") {
-                bar.set_style(style);
-            }
+            let bar = screen::bar::new(progress.total, screen::bar::PERCENT);
             bar.set_position(progress.done);
             bar.reset_eta();
             bar
