@@ -54,9 +54,14 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
     }
 }
 
-/// `1 core`, `2 cores`.
+/// `1 core`, `2 cores`, `2 processes`.
 pub fn counted(number: usize, what: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+    let end = match what {
+        _ if number == 1 => "",
+        _ if ["s", "x", "ch", "sh"].iter().any(|end| what.ends_with(end)) => "es",
+        _ => "s",
+    };
+    format!("{number} {what}{end}")
 }
 
 /// Seconds for a person: `"850 µs"`, `"12.3 s"`, `"4 min 05 s"`.
@@ -165,6 +170,10 @@ mod tests {
         assert_eq!(si(1_234_567.0), "1.23 M");
         assert_eq!(bytes(401_408), "392 KiB");
         assert_eq!(bytes(12), "12 B");
+        assert_eq!(
+            [counted(1, "image"), counted(0, "image"), counted(2, "process"), counted(3, "batch")].join(", "),
+            "1 image, 0 images, 2 processes, 3 batches"
+        );
         assert_eq!(duration(245.0), "4 min 05 s");
         assert_eq!(duration(0.0123), "12 ms");
     }

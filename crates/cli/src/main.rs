@@ -26,6 +26,7 @@ fn main() -> ExitCode {
         Command::Bench(flags) => commands::bench::run(&flags),
         Command::Matmul(flags) => tethered::tethered(|tether| commands::matmul::run(&flags, tether)),
         Command::Doctor(flags) => tethered::tethered(|_| commands::doctor::run(&flags, &cli.log)),
+        Command::Runs(flags) => commands::runs::run(&flags),
         Command::Report(flags) => commands::report::run(&flags),
         Command::Config(flags) => commands::config::run(&flags),
     };

@@ -31,7 +31,10 @@ fn glyph(part: Part) -> char {
 pub fn closing_table(summary: &Summary, checkpoints: Option<&Path>, style: Style) -> String {
     let mut lines: Vec<(&str, String)> = Vec::new();
     let head = match &summary.status {
-        Status::Done => "done".to_string(),
+        Status::Done => match summary.step_limit_words() {
+            Some(words) => format!("done, {words}"),
+            None => "done".to_string(),
+        },
         Status::Stopped => "stopped early".to_string(),
         Status::Running => "not finished".to_string(),
         Status::Interrupted => "interrupted".to_string(),

@@ -5,7 +5,7 @@
 use paceline_base::layout::{Column, Style, paragraphs, table};
 use paceline_record::Part;
 
-use crate::compare::{Comparison, Row, Wins};
+use crate::compare::{Comparison, Row, Score, Wins};
 use crate::format::{self, plain};
 
 /// The comparison as aligned tables: results, speed, and where the time went.
@@ -58,22 +58,21 @@ pub fn comparison_table(comparison: &Comparison, style: Style) -> String {
 fn figures(comparison: &Comparison) -> Vec<Column> {
     let rows = &comparison.rows;
     let texts = |text: fn(&Row) -> String| rows.iter().map(text).collect::<Vec<_>>();
-    let best = |wins, value: fn(&Row) -> Option<f64>| comparison.best(wins, value);
     let mut columns = vec![
         Column::right("batch", texts(|row| row.batch.to_string())).minor(1),
         Column::right("epochs", texts(epochs)),
         Column::right("best", texts(|row| row.best_epoch.map_or(format::NONE.into(), |epoch| epoch.to_string())))
             .minor(3),
         Column::right("val %", texts(|row| format::accuracy(row.val_accuracy)))
-            .marking(&best(Wins::Largest, |row| row.val_accuracy)),
+            .marking(&comparison.best(Score::ValidationAccuracy)),
         Column::right("val loss", texts(|row| format::maybe_loss(row.val_loss)))
-            .marking(&best(Wins::Smallest, |row| row.val_loss))
+            .marking(&comparison.best(Score::ValidationLoss))
             .minor(2),
     ];
     if rows.iter().any(|row| row.test_accuracy.is_some()) {
         columns.push(
             Column::right("test %", texts(|row| format::accuracy(row.test_accuracy)))
-                .marking(&best(Wins::Largest, |row| row.test_accuracy)),
+                .marking(&comparison.best(Score::TestAccuracy)),
         );
     }
     if rows.iter().any(|row| !row.differs.is_empty()) {

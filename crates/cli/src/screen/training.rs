@@ -1,6 +1,6 @@
 //! A training while it goes: a bar on a terminal, a line for each epoch, and what to know before the first step.
 
-use super::{bar, print, say};
+use super::{bar, complain, print, say};
 use crate::commands::Begun;
 use indicatif::ProgressBar;
 use paceline::base::layout::figures;
@@ -67,11 +67,15 @@ impl Watcher for Screen {
 
     fn started(&self, started: &Started) {
         if self.quiet {
+            started.warnings.iter().for_each(|warning| complain(&format!("paceline: warning: {warning}")));
             return;
         }
         print(&started.title);
         for reason in &started.reasons {
             say!("  why: {reason}");
+        }
+        for warning in &started.warnings {
+            say!("  warning: {warning}");
         }
         for note in &started.notes {
             say!("  note: {note}");
