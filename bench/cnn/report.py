@@ -55,7 +55,7 @@ def by_threads(entry):
         ours, theirs = figures.fastest(same, ("paceline/",)), figures.fastest(same, PEERS)
         if ours and theirs:
             reached = figures.ratio(same[theirs]["samples"], same[ours]["samples"])
-            said.append(f"{threads} thread(s): {reached:.2f}× ({ours} over {theirs})")
+            said.append(f"{threads} thread{'s' if threads != 1 else ''}: {reached:.2f}× ({ours} over {theirs})")
     return ["", "Best over best: " + "; ".join(said) + "."] if said else []
 
 

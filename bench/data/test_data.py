@@ -94,7 +94,7 @@ class Programs(unittest.TestCase):
 
     def test_the_first_epoch_of_the_feed_does_not_count(self):
         text = (
-            "3670 samples of Shape([192, 192, 3]), 2 thread(s)\n"
+            "3670 samples of Shape([192, 192, 3]), 2 threads\n"
             "epoch 0: 100 images/s, 36.700 s (check 1)\n"
             "epoch 1: 1000 images/s, 3.670 s (check 2)\n"
             "epoch 2: 3670 images/s, 1.000 s (check 3)\n"

@@ -17,7 +17,7 @@ def machine(facts, markdown):
     said = tables.machine(facts)
     for threads in sorted(gflops):
         said.append(
-            f"{threads} thread(s): sgemm 1024³ {gflops[threads]:.0f} GFLOP/s, memory read {read[threads]:.1f} GB/s"
+            f"{threads} thread{'s' if threads != 1 else ''}: sgemm 1024³ {gflops[threads]:.0f} GFLOP/s, memory read {read[threads]:.1f} GB/s"
         )
     return lines + tables.bullets(said, markdown)
 
@@ -64,7 +64,7 @@ def bound(spec, entry, best, facts):
     for threads in (1, 2):
         limit = figures.bound(spec, facts, threads)
         if limit:
-            said.append(f"{seconds(limit)} s at {threads} thread(s)")
+            said.append(f"{seconds(limit)} s at {threads} thread{'s' if threads != 1 else ''}")
     if not said:
         return []
     text = f"Bound (matrix products at the speed of sgemm): {', '.join(said)}."

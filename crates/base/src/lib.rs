@@ -16,6 +16,7 @@
 pub mod collective;
 pub mod error;
 pub mod kernel;
+pub mod layout;
 pub mod op;
 pub mod optim;
 pub mod placement;

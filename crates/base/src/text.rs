@@ -54,9 +54,14 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
     }
 }
 
-/// `1 core`, `2 cores`.
+/// `1 core`, `2 cores`, `2 processes`.
 pub fn counted(number: usize, what: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+    let end = match what {
+        _ if number == 1 => "",
+        _ if ["s", "x", "ch", "sh"].iter().any(|end| what.ends_with(end)) => "es",
+        _ => "s",
+    };
+    format!("{number} {what}{end}")
 }
 
 /// Seconds for a person: `"850 µs"`, `"12.3 s"`, `"4 min 05 s"`.
@@ -69,6 +74,13 @@ pub fn duration(seconds: f64) -> String {
         s if s < 3600.0 => format!("{} min {:02} s", s as u64 / 60, s as u64 % 60),
         s => format!("{} h {:02} min", s as u64 / 3600, s as u64 % 3600 / 60),
     }
+}
+
+/// How long something will still take, for a person; nothing where that is not known: before anything is done, the rate is zero, and a
+/// rate from the first moments may give years.
+pub fn time_left(seconds: f64) -> Option<String> {
+    const LONGEST: f64 = 1000.0 * 3600.0;
+    (0.0..LONGEST).contains(&seconds).then(|| duration(seconds))
 }
 
 /// Unix seconds as `2026-03-14 15:09 UTC`.
@@ -158,8 +170,21 @@ mod tests {
         assert_eq!(si(1_234_567.0), "1.23 M");
         assert_eq!(bytes(401_408), "392 KiB");
         assert_eq!(bytes(12), "12 B");
+        assert_eq!(
+            [counted(1, "image"), counted(0, "image"), counted(2, "process"), counted(3, "batch")].join(", "),
+            "1 image, 0 images, 2 processes, 3 batches"
+        );
         assert_eq!(duration(245.0), "4 min 05 s");
         assert_eq!(duration(0.0123), "12 ms");
+    }
+
+    #[test]
+    fn time_left_is_said_where_it_is_known() {
+        assert_eq!(time_left(245.0).as_deref(), Some("4 min 05 s"));
+        assert_eq!(time_left(999.0 * 3600.0).as_deref(), Some("999 h 00 min"));
+        for unknown in [f64::NAN, f64::INFINITY, -1.0, 1000.0 * 3600.0, 166_666_666.0 * 3600.0] {
+            assert_eq!(time_left(unknown), None);
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The flags, as typed. What they mean is decided by the commands.
 
 pub mod doctor;
+pub mod help;
 mod launch;
 pub mod matrix;
 
@@ -66,6 +67,8 @@ pub enum Command {
     Matmul(Box<matrix::Matmul>),
     /// Measure this machine, or every host of a job, and warn of what will hurt
     Doctor(doctor::Doctor),
+    /// List the runs in a folder: how each stands, what it reached, how fast
+    Runs(Runs),
     /// Compare runs in a table and one HTML file
     Report(Report),
     /// Explain the configuration's keys, or check a file
@@ -114,7 +117,7 @@ pub enum BenchCommand {
 Examples:
   paceline bench kernels
   paceline bench kernels --model alexnet --batch 128 --threads 2
-  paceline bench kernels --model my-model.toml --input 64x64x3 --classes 10 --json
+  paceline bench kernels --model my-model.toml --input 64x64x3 --classes 10
   paceline bench kernels --forget                   what was measured while the machine was busy
 
 Floating-point operations are counted by the definition of a layer. Winograd's transforms need fewer, so that a
@@ -180,12 +183,12 @@ const TRAIN_EXAMPLES: &str = "\
 Examples:
   paceline train                                    an MLP on the embedded Fashion-MNIST sample
   paceline train my.toml --set train.epochs=10      a configuration file, one key changed
-  paceline train --set model.preset=softmax --set data.name=mnist --strategy mirrored --replicas 2
+  paceline train --set data.name=mnist --strategy mirrored --replicas 2
   paceline train --plan hybrid.toml --explain       the schedule of one step, in words
   paceline train --summary --set model.hidden=[512,512]
   paceline train --set data.name=shards/ --set augment.flip=true --cache memory
   paceline train --resume runs/mlp-fashion-sample-1 --replicas 4
-  paceline train runs/mlp-fashion-sample-1/run.toml the same run again: its layout, its kernels, its bits
+  paceline train runs/mlp-fashion-sample-1/run.toml  the same run again: its layout, kernels and bits
 
 Every key: paceline config explain";
 
@@ -342,9 +345,9 @@ fn age(text: &str) -> Result<std::time::Duration, String> {
 const PREPARE_EXAMPLES: &str = "\
 Examples:
   paceline prepare photos/ shards/                              192×192, JPEG quality 90, 16 shards
-  paceline prepare photos/ shards/ --size 224 --fit pad --quality 95 --shards 64 --validation 0.2
+  paceline prepare photos/ shards/ --size 224 --shards 64 --validation 0.2
   paceline prepare labels.csv shards/ --raw --skip-bad 10       path,label lines; decoded bytes instead of JPEG
-  paceline prepare /share/photos /share/shards --engine spark --master spark://head:7077
+  paceline prepare photos/ shards/ --engine spark --master spark://head:7077
 
 photos/ has a folder of images (JPEG, PNG, WebP, BMP, GIF) for each class, or train, val and test folders of these, whose
 parts are then kept. Interrupted or killed: run the same command again, and it continues. What comes out depends on the images, the settings and the seed alone.";
@@ -542,15 +545,31 @@ pub struct SpeedtestCells {
 }
 
 #[derive(Args)]
-#[command(after_help = "Examples:\n  paceline report runs/demo/*\n  paceline report runs/a runs/b --html compare.html")]
+#[command(after_help = "Examples:\n  paceline report runs/demo\n  paceline report runs/a runs/b --html compare.html")]
 pub struct Report {
-    /// Run directories
+    /// Run directories, or folders of runs, of which all are taken
     #[arg(required = true, value_name = "RUN")]
     pub runs: Vec<PathBuf>,
-    /// Where the HTML page goes
-    #[arg(long, default_value = "report.html", value_name = "FILE")]
-    pub html: PathBuf,
+    /// Where the HTML page goes [default: report.html; report-2.html and so on if that is there and no report of these runs]
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Replace the page, whatever is there
+    #[arg(long)]
+    pub force: bool,
     /// The summaries as JSON, and no page
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  paceline runs\n  paceline runs /share/runs --json\n\nThe oldest run comes first. Folders of runs within the folder, such as runs/demo, are listed below it."
+)]
+pub struct Runs {
+    /// A folder of runs
+    #[arg(default_value = "runs", value_name = "DIR")]
+    pub folder: PathBuf,
+    /// As JSON
     #[arg(long)]
     pub json: bool,
 }

@@ -7,7 +7,7 @@ mod screen;
 mod signals;
 mod tethered;
 
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, FromArgMatches};
 use flags::{Cli, Command};
 use paceline::Error;
 use signals::End;
@@ -17,7 +17,7 @@ fn main() -> ExitCode {
     if let Err(e) = paceline::launch::keep_output() {
         return failed(&e);
     }
-    let cli = Cli::try_parse().unwrap_or_else(|e| tethered::refuse_flags(&e)); // with exit code 2
+    let cli = parse().unwrap_or_else(|e| tethered::refuse_flags(&e)); // with exit code 2
     start_log(&cli.log);
     tethered::name_panics();
     let result = match cli.command {
@@ -32,6 +32,7 @@ fn main() -> ExitCode {
         Command::Bench(flags) => done(commands::bench::run(&flags)),
         Command::Matmul(flags) => done(tethered::tethered(|tether| commands::matmul::run(&flags, tether))),
         Command::Doctor(flags) => tethered::tethered(|_| commands::doctor::run(&flags, &cli.log)),
+        Command::Runs(flags) => done(commands::runs::run(&flags)),
         Command::Report(flags) => done(commands::report::run(&flags)),
         Command::Config(flags) => done(commands::config::run(&flags)),
         Command::CopyOutput(flags) => done(signals::outlive().and_then(|()| paceline::launch::copy_output(&flags.log))),
@@ -50,7 +51,7 @@ fn main() -> ExitCode {
 fn failed(error: &Error) -> ExitCode {
     match paceline::launch::last_words(error) {
         Some(words) => eprint!("{words}"),
-        None => screen::warn(&format!("paceline: {error}")),
+        None => screen::complain(&format!("paceline: {error}")),
     }
     ExitCode::from(signals::error_code(error))
 }
@@ -58,6 +59,14 @@ fn failed(error: &Error) -> ExitCode {
 /// Of a command that cannot end early without an error.
 fn done(result: paceline::Result<()>) -> paceline::Result<End> {
     result.map(End::from)
+}
+
+/// The flags; help is laid out for the terminal, but not wider than lines are read well.
+fn parse() -> Result<Cli, clap::Error> {
+    const WIDEST: usize = 100;
+    let mut command = flags::help::fitted(Cli::command(), screen::style().width.min(WIDEST));
+    let matches = command.clone().try_get_matches()?;
+    Cli::from_arg_matches(&matches).map_err(|e| e.format(&mut command))
 }
 
 fn start_log(level: &str) {

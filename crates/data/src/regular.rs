@@ -49,7 +49,7 @@ pub(crate) fn read_image(path: &Path, bytes: &mut Vec<u8>) -> Result<()> {
     let read = open_regular(path).and_then(|file| file.take(LARGEST_IMAGE + 1).read_to_end(bytes));
     read.map_err(DataError::io("read", path))?;
     if bytes.len() as u64 > LARGEST_IMAGE {
-        let reason = format!("larger than {LARGEST_IMAGE} bytes, which no photo is");
+        let reason = format!("larger than {}, which no photo is", paceline_base::text::bytes(LARGEST_IMAGE));
         return Err(DataError::BadImage { place: path.display().to_string(), reason });
     }
     Ok(())

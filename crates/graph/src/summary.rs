@@ -1,7 +1,8 @@
 //! What `paceline train --summary` shows: layers, shapes, parameters, FLOPs and memory.
 
 use crate::Graph;
-use paceline_base::text::{bytes, si};
+use paceline_base::layout::{self, Column, Style};
+use paceline_base::text::{bytes, counted, si};
 use serde::Serialize;
 
 /// One layer's line.
@@ -52,33 +53,31 @@ pub fn flops_per_sample(graph: &Graph) -> f64 {
 }
 
 /// The table as text. `batch` is a rank's share, `states` the optimiser's state tensors per parameter.
-pub fn table(graph: &Graph, batch: usize, states: usize) -> String {
+pub fn table(graph: &Graph, batch: usize, states: usize, style: Style) -> String {
     let rows = lines(graph);
-    let mut cells = vec![["layer", "type", "reads", "output", "parameters", "FLOPs/sample"].map(String::from)];
-    cells.extend(rows.iter().map(|r| {
-        [r.name.clone(), r.kind.clone(), r.inputs.clone(), r.shape.clone(), r.parameters.to_string(), si(r.flops)]
-    }));
-    let widths: Vec<usize> = (0..6).map(|c| cells.iter().map(|r| r[c].chars().count()).max().unwrap_or(0)).collect();
-    let mut out = String::new();
-    for row in &cells {
-        for (c, cell) in row.iter().enumerate() {
-            let pad = " ".repeat(widths[c] - cell.chars().count());
-            out += &if c < 4 { format!("{cell}{pad}  ") } else { format!("{pad}{cell}  ") };
-        }
-        out.truncate(out.trim_end().len());
-        out.push('\n');
-    }
+    let texts = |text: fn(&LayerLine) -> String| rows.iter().map(text).collect::<Vec<_>>();
+    let columns = [
+        Column::left("layer", texts(|l| l.name.clone())).shrinking(10),
+        Column::left("type", texts(|l| l.kind.clone())),
+        Column::left("reads", texts(|l| l.inputs.clone())).shrinking(8).minor(1),
+        Column::left("output", texts(|l| l.shape.clone())),
+        Column::right("parameters", texts(|l| l.parameters.to_string())),
+        Column::right("FLOPs/sample", texts(|l| si(l.flops))),
+    ];
+    let mut out = layout::table(&columns, style);
     let parameters = graph.parameter_count();
     let activations: usize = graph.nodes.iter().map(|n| n.shape.iter().product::<usize>()).sum::<usize>() * batch;
-    out += &format!(
+    let all = format!(
         "\n{} parameters, {} FLOPs a sample forward, about three times that in training\n",
         si(parameters as f64),
         si(rows.iter().map(|l| l.flops).sum())
     );
-    out += &format!(
-        "memory in f32: parameters, gradients and optimiser state {}, activations of {batch} samples up to {}\n",
+    let memory = format!(
+        "memory in f32: parameters, gradients and optimiser state {}, activations of {} up to {}\n",
         bytes((parameters * (2 + states) * 4) as u64),
+        counted(batch, "sample"),
         bytes((2 * activations * 4) as u64)
     );
+    out += &layout::paragraphs(&(all + &memory), style.width);
     out
 }

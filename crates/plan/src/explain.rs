@@ -5,7 +5,7 @@ use crate::schedule::{PhaseKind, Schedule, Size, Task, TaskKind};
 use paceline_base::Result;
 use paceline_base::kernel::{BufferId, Call, Kernel};
 use paceline_base::placement::{Holding, Piece, Placement};
-use paceline_base::text::bytes;
+use paceline_base::text::{bytes, counted};
 use paceline_graph::Graph;
 use std::fmt::Write;
 
@@ -16,7 +16,11 @@ pub fn explain(schedule: &Schedule, graph: &Graph, phase: usize) -> String {
         PhaseKind::Train => "training step",
         PhaseKind::Evaluate => "evaluation step",
     };
-    let mut out = format!("one {what} of {} samples on {} rank(s), in issue order\n", p.samples, schedule.ranks);
+    let mut out = format!(
+        "one {what} of {} on {}, in issue order\n",
+        counted(p.samples, "sample"),
+        counted(schedule.ranks, "rank")
+    );
     for (id, task) in p.tasks.iter().enumerate() {
         let _ = writeln!(out, "{id:>4}  {}  {}{}", who(task), words(schedule, graph, task), waits(task));
     }

@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let set = Catalogue::from_env().open(name, &Options::default())?;
     let Part::Stream(source) = &set.train else { return Err("this set is in memory: nothing is decoded".into()) };
     let len = source.len() as u64;
-    println!("{len} samples of {:?}, {threads} thread(s)", source.shape());
+    println!("{len} samples of {:?}, {}", source.shape(), paceline_base::text::counted(threads, "thread"));
     let feed = Feed::new(
         source.clone(),
         FeedOptions {

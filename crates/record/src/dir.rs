@@ -12,6 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use paceline_base::{Error, Result, text};
 use serde::Serialize;
 
+use crate::folder::{FILES, nearby, runs_in};
 use crate::line::{Line, mend_tail};
 use crate::lock::{self, LOCK, Patience, RunLock, Writer};
 use crate::{FORMAT, Header, ProgressWriter, StepWriter, Summary, atomic};
@@ -119,11 +120,12 @@ impl RunDir {
         if !dir.path.is_dir() {
             return Err(Error::user(format!("there is no run at {}{}", dir.path.display(), neighbours(&dir.path))));
         }
-        if ![dir.run_toml(), dir.steps(), dir.summary()].iter().any(|file| file.is_file()) {
+        if !FILES.iter().any(|file| dir.path.join(file).is_file()) {
+            let inside = runs_inside(&dir.path);
             return Err(Error::user(format!(
                 "{} is not a run directory: it has no run.toml, steps.jsonl or summary.json; give the folder of one run{}",
                 dir.path.display(),
-                runs_inside(&dir.path)
+                if inside.is_empty() { nearby(&dir.path) } else { inside }
             )));
         }
         Ok(dir)
@@ -263,7 +265,11 @@ impl RunDir {
         let file = OpenOptions::new().append(true).open(&path).map_err(|e| Error::io("open", &path, &e))?;
         let writer = StepWriter::start(Box::new(file), path, new_header(last + 1, start_step))?;
         if cut > 0 {
-            writer.note(format!("attempt {} cut off a torn last line of {cut} bytes", last + 1));
+            writer.note(format!(
+                "attempt {} cut off a torn last line of {}",
+                last + 1,
+                text::counted(cut as usize, "byte")
+            ));
         }
         Ok(writer)
     }
@@ -323,25 +329,13 @@ fn neighbours(path: &Path) -> String {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    if folder.is_dir() {
-        let names = runs_inside(folder);
-        if names.is_empty() { format!("; {} holds no runs", folder.display()) } else { names }
-    } else {
-        format!("; {} does not exist either", folder.display())
-    }
+    let names = if folder.is_dir() { runs_inside(folder) } else { String::new() };
+    if names.is_empty() { nearby(folder) } else { names }
 }
 
 fn runs_inside(folder: &Path) -> String {
-    let mut names: Vec<String> = fs::read_dir(folder)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter(|entry| {
-            ["run.toml", "steps.jsonl", "summary.json"].iter().any(|file| entry.path().join(file).is_file())
-        })
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .collect();
-    names.sort();
+    let name = |path: &PathBuf| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let mut names: Vec<String> = runs_in(folder).iter().map(name).collect();
     let more = names.len().saturating_sub(8);
     names.truncate(8);
     match (names.is_empty(), more) {

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
-use paceline_base::text::date;
+use paceline_base::text::{counted, date};
 use paceline_base::{Error, Result};
 
 use crate::attempts::Kept;
@@ -53,6 +53,7 @@ pub fn read_run(path: impl AsRef<Path>) -> Result<RunData> {
     }
     let progress = crate::progress::read(&dir.progress(), &mut notes)?;
     notes.extend(kept.notes);
+    notes.extend(summary.as_ref().and_then(Summary::step_limit_words));
     let name = summary.as_ref().map(|s| s.name.clone()).filter(|name| !name.is_empty()).unwrap_or_else(|| dir.name());
     Ok(RunData {
         path: dir.path().to_path_buf(),
@@ -153,7 +154,9 @@ fn read_steps(path: &Path, notes: &mut Vec<String>) -> Result<Kept> {
         }
     }
     if let [first, ..] = damaged[..] {
-        notes.push(format!("{} damaged line(s) of steps.jsonl are left out, the first is line {first}", damaged.len()));
+        let lines = counted(damaged.len(), "damaged line");
+        let verb = if damaged.len() == 1 { "is" } else { "are" };
+        notes.push(format!("{lines} of steps.jsonl {verb} left out, the first is line {first}"));
     }
     Ok(kept)
 }

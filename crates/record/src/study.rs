@@ -15,6 +15,7 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use paceline_base::text::counted;
 use paceline_base::{Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -346,10 +347,9 @@ fn read_measurements(path: &Path, notes: &mut Vec<String>) -> Result<Vec<Measure
         }
     }
     if let [first, ..] = damaged[..] {
-        notes.push(format!(
-            "{} damaged line(s) of {MEASUREMENTS} are left out, the first is line {first}",
-            damaged.len()
-        ));
+        let lines = counted(damaged.len(), "damaged line");
+        let verb = if damaged.len() == 1 { "is" } else { "are" };
+        notes.push(format!("{lines} of {MEASUREMENTS} {verb} left out, the first is line {first}"));
     }
     Ok(found)
 }

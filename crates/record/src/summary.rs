@@ -3,6 +3,7 @@
 //! Fields that a reader does not find take their default, so that summaries written by older versions stay readable.
 
 use paceline_base::stage::Stage;
+use paceline_base::text::counted;
 use serde::{Deserialize, Serialize};
 
 use crate::{CpuUse, EpochRecord, FORMAT, Machine, Monitor, TimeSplit, number};
@@ -203,6 +204,10 @@ pub struct Summary {
     /// Loss on the test samples, if they were evaluated.
     #[serde(with = "number::option")]
     pub test_loss: Option<f64>,
+    /// Samples of a validation; 0 if that is not known, as in runs of older versions.
+    pub validation_samples: u64,
+    /// Samples of a test; 0 if that is not known or there is none.
+    pub test_samples: u64,
     /// Wall-clock seconds of the run, all attempts.
     #[serde(with = "number")]
     pub seconds_total: f64,
@@ -242,6 +247,9 @@ pub struct Summary {
     /// The epoch that the run ended in, if that was not at an epoch's end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partial: Option<PartialEpoch>,
+    /// Steps after which `train.max_steps` ended it, before all epochs were done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step_limit: Option<u64>,
     /// Decisions that were taken, in words.
     pub reasons: Vec<String>,
     /// What the user should know.
@@ -284,6 +292,8 @@ impl Default for Summary {
             train_loss: None,
             test_accuracy: None,
             test_loss: None,
+            validation_samples: 0,
+            test_samples: 0,
             seconds_total: 0.0,
             seconds_train: 0.0,
             examples_per_s: f64::NAN,
@@ -299,6 +309,7 @@ impl Default for Summary {
             prepared: None,
             epochs: Vec::new(),
             partial: None,
+            step_limit: None,
             reasons: Vec::new(),
             warnings: Vec::new(),
             exactness: Exactness::Exact,
@@ -310,6 +321,12 @@ impl Default for Summary {
 }
 
 impl Summary {
+    /// "stopped after 300 steps: train.max_steps", if that ended the run.
+    pub fn step_limit_words(&self) -> Option<String> {
+        let steps = self.step_limit.map(|steps| counted(steps as usize, "step"))?;
+        Some(format!("stopped after {steps}: train.max_steps"))
+    }
+
     /// The figures of the best epoch.
     pub fn best(&self) -> Option<&EpochRecord> {
         self.epochs.iter().find(|epoch| Some(epoch.epoch) == self.best_epoch)

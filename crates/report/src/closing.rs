@@ -2,16 +2,15 @@
 
 use std::path::Path;
 
+use paceline_base::layout::{Column, Style, columns, indent, labelled, paragraphs, table};
 use paceline_base::text;
 use paceline_record::{Exactness, Part, Status, Summary, TimeSplit};
 
-use crate::format;
-use crate::grid::{Column, plain, render};
-use crate::terminal::Style;
+use crate::format::{self, plain};
 use crate::verdict::of_summary;
 
-/// Characters of a bar.
-const BAR: usize = 24;
+/// Characters of a bar, at least and at most.
+const BAR: (usize, usize) = (8, 24);
 /// Ranks that are shown one by one; beyond, the slowest and fastest are in the verdicts.
 const RANKS: usize = 16;
 
@@ -32,7 +31,10 @@ fn glyph(part: Part) -> char {
 pub fn closing_table(summary: &Summary, checkpoints: Option<&Path>, style: Style) -> String {
     let mut lines: Vec<(&str, String)> = Vec::new();
     let head = match &summary.status {
-        Status::Done => "done".to_string(),
+        Status::Done => match summary.step_limit_words() {
+            Some(words) => format!("done, {words}"),
+            None => "done".to_string(),
+        },
         Status::Stopped => "stopped early".to_string(),
         Status::Running => "not finished".to_string(),
         Status::Interrupted => "interrupted".to_string(),
@@ -79,10 +81,8 @@ pub fn closing_table(summary: &Summary, checkpoints: Option<&Path>, style: Style
         lines.push(("checkpoints", format!("{}{best}", plain(&path.display().to_string()))));
     }
 
-    let mut out = format!("{}: {head}\n\n", plain(&summary.name));
-    for (label, value) in lines {
-        out.push_str(&format!("  {label:<14} {value}\n"));
-    }
+    let mut out = paragraphs(&format!("{}: {head}", plain(&summary.name)), style.width) + "\n";
+    out.push_str(&labelled(lines, style.width));
     if summary.split.iter().any(|split| split.total() > 0.0) {
         out.push_str("\n  where the time went, percent\n\n");
         out.push_str(&indent(&times(summary, style)));
@@ -92,10 +92,10 @@ pub fn closing_table(summary: &Summary, checkpoints: Option<&Path>, style: Style
         out.push('\n');
     }
     for verdict in verdicts {
-        out.push_str(&indent(&wrap(&verdict.to_string(), style.width.saturating_sub(2))));
+        out.push_str(&paragraphs(&format!("  {verdict}"), style.width));
     }
     for warning in &summary.warnings {
-        out.push_str(&indent(&wrap(&format!("note: {}", plain(warning)), style.width.saturating_sub(2))));
+        out.push_str(&paragraphs(&format!("  note: {}", plain(warning)), style.width));
     }
     out
 }
@@ -131,52 +131,35 @@ fn times(summary: &Summary, style: Style) -> String {
     } else {
         splits.extend(summary.split.iter().map(|split| ("all".to_string(), *split)));
     }
-    let mut columns = Vec::new();
+    let style = style.narrower(2);
+    let names = Column::left("", splits.iter().map(|(name, _)| name.clone()));
+    let title = |part: Part| format!("{} {}", glyph(part), part.name());
+    let others: usize = Part::ALL.iter().map(|&part| columns(&title(part)) + 2).sum();
+    let others = others + splits.iter().map(|(name, _)| columns(name) + 2).max().unwrap_or(0);
+    let length = style.width.saturating_sub(others).clamp(BAR.0, BAR.1);
+    let mut all = vec![Column::left("", splits.iter().map(|(_, split)| bar(&split.fractions(), length))).minor(1)];
     if summary.split.len() > 1 {
-        columns.push(Column::left("", splits.iter().map(|(name, _)| name.clone())));
+        all.insert(0, names);
     }
-    columns.push(Column::left("", splits.iter().map(|(_, split)| bar(&split.fractions()))));
     for part in Part::ALL {
-        let title = format!("{} {}", glyph(part), part.name());
-        columns.push(Column::right(&title, splits.iter().map(|(_, split)| format::share(split.fractions().get(part)))));
+        let shares: Vec<f64> = splits.iter().map(|(_, split)| split.fractions().get(part)).collect();
+        let column = Column::right(&title(part), shares.iter().map(|&share| format::share(share)));
+        // What took no time is missed least.
+        all.push(if shares.iter().any(|&share| share > 0.0) { column } else { column.minor(2) });
     }
-    render(&columns, style.width.saturating_sub(2), style.bold)
+    table(&all, style)
 }
 
-/// A bar of fixed length; the glyphs are shared out so that they always fill it.
-fn bar(fractions: &TimeSplit) -> String {
+/// A bar of a length; the glyphs are shared out so that they always fill it.
+fn bar(fractions: &TimeSplit, length: usize) -> String {
     let mut out = String::new();
     let (mut sum, mut drawn) = (0.0, 0);
     for part in Part::ALL {
         sum += fractions.get(part);
-        let until = (sum * BAR as f64).round() as usize;
+        let until = (sum * length as f64).round() as usize;
         out.extend(std::iter::repeat_n(glyph(part), until.saturating_sub(drawn)));
         drawn = until.max(drawn);
     }
-    out
-}
-
-pub(crate) fn indent(text: &str) -> String {
-    text.lines().map(|line| if line.is_empty() { "\n".into() } else { format!("  {line}\n") }).collect()
-}
-
-/// Breaks a sentence between words; following lines are set in.
-pub(crate) fn wrap(text: &str, width: usize) -> String {
-    let mut out = String::new();
-    let mut length = 0;
-    for word in text.split_whitespace() {
-        let size = word.chars().count();
-        if length > 0 && length + 1 + size > width {
-            out.push_str("\n  ");
-            length = 2;
-        } else if length > 0 {
-            out.push(' ');
-            length += 1;
-        }
-        out.push_str(word);
-        length += size;
-    }
-    out.push('\n');
     out
 }
 
@@ -196,13 +179,8 @@ mod tests {
                 update: rest,
                 checkpoint: rest,
             };
-            assert_eq!(bar(&split.fractions()).chars().count(), BAR);
+            assert_eq!(bar(&split.fractions(), BAR.1).chars().count(), BAR.1);
         }
-        assert_eq!(bar(&TimeSplit::default()), "");
-    }
-
-    #[test]
-    fn sentences_break_between_words() {
-        assert_eq!(wrap("one two three", 8), "one two\n  three\n");
+        assert_eq!(bar(&TimeSplit::default(), 8), "");
     }
 }

@@ -52,6 +52,10 @@ pub struct Row {
     pub efficiency: Option<f64>,
     /// Epoch with the best validation result.
     pub best_epoch: Option<u64>,
+    /// The first row whose results were measured on the same samples, which may be itself.
+    pub evaluation: usize,
+    /// Samples of its validation and of its test; 0 if that is not known.
+    pub samples: (u64, u64),
     /// Validation accuracy of that epoch.
     pub val_accuracy: Option<f64>,
     /// The lowest validation loss, of whichever epoch.
@@ -73,6 +77,7 @@ pub(crate) fn compare_summaries(summaries: &[Summary], settings: &[Settings]) ->
     let unknown = Settings::default();
     let of = |i: usize| settings.get(i).unwrap_or(&unknown);
     let works: Vec<Vec<String>> = summaries.iter().enumerate().map(|(i, s)| of(i).work(s)).collect();
+    let evaluations: Vec<_> = summaries.iter().enumerate().map(|(i, s)| of(i).evaluation(s)).collect();
     let shown: Vec<Settings> = settings.iter().zip(summaries).map(|(all, summary)| all.telling(summary)).collect();
     let differs = differences(&shown);
     let rows = summaries.iter().enumerate().map(|(i, summary)| {
@@ -80,6 +85,7 @@ pub(crate) fn compare_summaries(summaries: &[Summary], settings: &[Settings]) ->
         let baseline = alike.next().filter(|_| alike.next().is_some());
         let mut row = row(summary, differs.get(i).cloned().unwrap_or_default());
         row.baseline = baseline;
+        row.evaluation = (0..i).find(|&other| evaluations[other] == evaluations[i]).unwrap_or(i);
         if let Some(first) = baseline.map(|first| &summaries[first]) {
             row.speed_up = Some(summary.examples_per_s / first.examples_per_s).filter(|ratio| ratio.is_finite());
             row.efficiency = row.speed_up.map(|ratio| ratio * cores(first) as f64 / row.cores as f64);
@@ -124,6 +130,8 @@ fn row(summary: &Summary, differs: String) -> Row {
         speed_up: None,
         efficiency: None,
         best_epoch: summary.best_epoch,
+        evaluation: 0,
+        samples: (summary.validation_samples, summary.test_samples),
         val_accuracy: summary.best_val_accuracy,
         val_loss: summary.best_val_loss,
         test_accuracy: summary.test_accuracy,
@@ -138,15 +146,58 @@ pub(crate) enum Wins {
     Smallest,
 }
 
-impl Comparison {
-    /// The rows with the best result, if all were measured on the same data; none when there is nothing to choose between.
-    pub(crate) fn best(&self, wins: Wins, value: impl Fn(&Row) -> Option<f64>) -> Vec<bool> {
-        best_of(&self.rows, &vec![self.one_data(); self.rows.len()], wins, value)
+/// Throughputs that differ by less are the same: what two runs of one configuration differ by on a quiet machine.
+pub(crate) const SPEED_NOISE: f64 = 0.05;
+
+/// A figure of a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Score {
+    ValidationAccuracy,
+    ValidationLoss,
+    TestAccuracy,
+}
+
+impl Score {
+    pub(crate) fn of(self, row: &Row) -> Option<f64> {
+        match self {
+            Score::ValidationAccuracy => row.val_accuracy,
+            Score::ValidationLoss => row.val_loss,
+            Score::TestAccuracy => row.test_accuracy,
+        }
     }
 
-    /// Whether all results were measured on the same data.
-    pub(crate) fn one_data(&self) -> bool {
-        self.rows.iter().all(|row| row.data == self.rows[0].data)
+    fn wins(self) -> Wins {
+        if self == Score::ValidationLoss { Wins::Smallest } else { Wins::Largest }
+    }
+
+    /// What is no difference: half of one sample, and what the last figure shown rounds away.
+    fn margin(self, row: &Row, best: f64) -> f64 {
+        let half = |samples: u64| if samples > 0 { 0.5 / samples as f64 } else { 0.0 };
+        match self {
+            Score::ValidationAccuracy => half(row.samples.0).max(0.5e-4),
+            Score::TestAccuracy => half(row.samples.1).max(0.5e-4),
+            Score::ValidationLoss => 0.5e-3 * best.abs(),
+        }
+    }
+}
+
+impl Comparison {
+    /// The rows with the best result, each among those that were measured on the same samples; none where there is nothing to choose
+    /// between, because there is one or they do not differ.
+    pub(crate) fn best(&self, score: Score) -> Vec<bool> {
+        let mut out = vec![false; self.rows.len()];
+        for first in self.evaluations() {
+            let among: Vec<bool> = self.rows.iter().map(|row| row.evaluation == first).collect();
+            let best =
+                best_of(&self.rows, &among, score.wins(), |row| score.of(row), |row, best| score.margin(row, best));
+            out.iter_mut().zip(best).for_each(|(mark, best)| *mark |= best);
+        }
+        out
+    }
+
+    /// The first row of each group whose results can be compared.
+    pub(crate) fn evaluations(&self) -> Vec<usize> {
+        (0..self.rows.len()).filter(|&i| self.rows[i].evaluation == i).collect()
     }
 
     /// The fastest rows, each among those with the same work.
@@ -154,9 +205,8 @@ impl Comparison {
         let mut out = vec![false; self.rows.len()];
         for first in self.rows.iter().filter_map(|row| row.baseline) {
             let alike: Vec<bool> = self.rows.iter().map(|row| row.baseline == Some(first)).collect();
-            for (mark, best) in out.iter_mut().zip(best_of(&self.rows, &alike, wins, &value)) {
-                *mark |= best;
-            }
+            let best = best_of(&self.rows, &alike, wins, &value, |_, best| SPEED_NOISE * best.abs());
+            out.iter_mut().zip(best).for_each(|(mark, best)| *mark |= best);
         }
         out
     }
@@ -176,17 +226,25 @@ impl Comparison {
     }
 }
 
-/// The best of the rows that are `among` the chosen ones.
-fn best_of(rows: &[Row], among: &[bool], wins: Wins, value: impl Fn(&Row) -> Option<f64>) -> Vec<bool> {
+/// The best of the rows that are `among` the chosen ones, and those that are no worse than by their `margin`. None if that holds for all.
+fn best_of(
+    rows: &[Row],
+    among: &[bool],
+    wins: Wins,
+    value: impl Fn(&Row) -> Option<f64>,
+    margin: impl Fn(&Row, f64) -> f64,
+) -> Vec<bool> {
     let values: Vec<Option<f64>> =
         rows.iter().zip(among).map(|(row, &in_it)| value(row).filter(|v| in_it && v.is_finite())).collect();
     let known = values.iter().flatten().copied();
     let best = match wins {
-        Wins::Largest => known.clone().reduce(f64::max),
-        Wins::Smallest => known.clone().reduce(f64::min),
+        Wins::Largest => known.reduce(f64::max),
+        Wins::Smallest => known.reduce(f64::min),
     };
-    let choice = best.is_some_and(|best| known.clone().any(|v| v != best));
-    values.iter().map(|v| choice && *v == best).collect()
+    let Some(best) = best else { return vec![false; rows.len()] };
+    let near = |row: &Row, v: f64| (v - best).abs() <= margin(row, best);
+    let choice = rows.iter().zip(&values).any(|(row, v)| v.is_some_and(|v| !near(row, v)));
+    rows.iter().zip(&values).map(|(row, v)| choice && v.is_some_and(|v| near(row, v))).collect()
 }
 
 #[cfg(test)]
@@ -241,16 +299,51 @@ mod tests {
     fn the_best_is_marked_only_if_there_is_a_choice() {
         let many =
             compare_summaries(&[summary("a", 1.0, 0.8), summary("a", 1.0, 0.9), summary("a", 1.0, f64::NAN)], &[]);
-        assert_eq!(many.best(Wins::Largest, |row| row.val_accuracy), [false, true, false]);
+        assert_eq!(many.best(Score::ValidationAccuracy), [false, true, false]);
         assert_eq!(many.fastest(Wins::Smallest, |row| Some(row.examples_per_s)), [false; 3]);
-        assert_eq!(
-            compare_summaries(&[summary("a", 1.0, 0.8)], &[]).best(Wins::Largest, |row| row.val_accuracy),
-            [false]
-        );
+        assert_eq!(compare_summaries(&[summary("a", 1.0, 0.8)], &[]).best(Score::ValidationAccuracy), [false]);
         let two = [summary("a", 1.0, 0.8), summary("b", 9.0, 0.9), summary("a", 2.0, 0.9)];
         assert_eq!(
             compare_summaries(&two, &[]).fastest(Wins::Largest, |row| Some(row.examples_per_s)),
             [false, false, true]
         );
+    }
+    #[test]
+    fn what_differs_by_less_than_a_sample_is_equally_good() {
+        let best = |accuracies: &[f64], validation_samples: u64| {
+            let runs: Vec<Summary> =
+                accuracies.iter().map(|&a| Summary { validation_samples, ..summary("a", 1.0, a) }).collect();
+            compare_summaries(&runs, &[]).best(Score::ValidationAccuracy)
+        };
+        assert_eq!(best(&[0.9, 0.900_000_01], 0), [false, false]);
+        assert_eq!(best(&[0.9, 0.900_000_01, 0.85], 0), [true, true, false]);
+        // One of 800 samples is a difference, less than half of one comes from sums in another order.
+        assert_eq!(best(&[0.9, 0.9 + 1.0 / 800.0], 800), [false, true]);
+        assert_eq!(best(&[0.9, 0.9 + 0.4 / 800.0], 800), [false, false]);
+        let loss = |loss| Summary { best_val_loss: Some(loss), ..Summary::default() };
+        let losses = |all: &[f64]| {
+            compare_summaries(&all.iter().map(|&l| loss(l)).collect::<Vec<_>>(), &[]).best(Score::ValidationLoss)
+        };
+        assert_eq!(losses(&[0.345_678_91, 0.345_678_92]), [false, false]);
+        assert_eq!(losses(&[0.3456, 0.3556]), [true, false]);
+        // Speeds: as in the verdict on more cores.
+        let fastest = |rates: [f64; 2]| {
+            compare_summaries(&rates.map(|r| summary("a", r, 0.8)), &[])
+                .fastest(Wins::Largest, |row| Some(row.examples_per_s))
+        };
+        assert_eq!((fastest([100.0, 104.0]), fastest([100.0, 110.0])), (vec![false; 2], vec![false, true]));
+    }
+
+    #[test]
+    fn results_on_other_data_are_not_compared() {
+        let on = |data: &str, accuracy| Summary { data: data.into(), ..summary("a", 1.0, accuracy) };
+        let runs = [on("mnist", 0.98), on("photos", 0.7), on("mnist", 0.97), on("photos", 0.8), on("alone", 0.99)];
+        let compared = compare_summaries(&runs, &[]);
+        assert_eq!(compared.best(Score::ValidationAccuracy), [true, false, false, true, false]);
+        assert_eq!(compared.evaluations(), [0, 1, 4]);
+        let with = |text: &str| Settings::of(&text.parse().unwrap());
+        let held_out = [with("[config.data]\nvalidation='test'"), with("[config.data]\nvalidation=0.1")];
+        let other = compare_summaries(&[on("mnist", 0.98), on("mnist", 0.97)], &held_out);
+        assert_eq!(other.best(Score::ValidationAccuracy), [false, false]);
     }
 }

@@ -89,6 +89,11 @@ pub(crate) fn partial(partial: &PartialEpoch) -> String {
     format!("{accuracy}loss {} ({steps})", loss(partial.train_loss))
 }
 
+/// A name as it may be shown: it must not move the cursor of who reads it.
+pub(crate) fn plain(text: &str) -> String {
+    paceline_base::text::visible(text).into_owned()
+}
+
 /// "a", "a and b", "a, b and c".
 pub(crate) fn list(items: &[String]) -> String {
     match items {

@@ -1,10 +1,10 @@
 //! What a preparation prints at its end, and how several are compared.
 
-use crate::closing::{cores_used, indent, wrap};
-use crate::grid::{Column, plain, render};
+use crate::closing::cores_used;
+use crate::format::plain;
 use crate::stages::{preparation_verdict, stage_table};
-use crate::terminal::Style;
 use crate::verdict::time;
+use paceline_base::layout::{Column, Style, indent, labelled, paragraphs, table};
 use paceline_base::text;
 use paceline_record::{RunData, Status, Summary, Work};
 
@@ -53,9 +53,7 @@ pub fn preparation_table(summary: &Summary, style: Style) -> String {
     if summary.peak_rss_bytes > 0 {
         lines.push(("peak memory", text::bytes(summary.peak_rss_bytes)));
     }
-    for (label, value) in lines {
-        out.push_str(&format!("  {label:<14} {value}\n"));
-    }
+    out.push_str(&labelled(lines, style.width));
     if !summary.stages.is_empty() && summary.strategy != "spark" {
         out.push('\n');
         out.push_str(&indent(&stage_table(&summary.stages, summary.seconds_train, style)));
@@ -67,7 +65,7 @@ pub fn preparation_table(summary: &Summary, style: Style) -> String {
         out.push('\n');
     }
     for word in words {
-        out.push_str(&indent(&wrap(&word, style.width.saturating_sub(2))));
+        out.push_str(&paragraphs(&format!("  {word}"), style.width));
     }
     out
 }
@@ -87,20 +85,21 @@ pub fn preparations_table(summaries: &[&Summary], style: Style) -> String {
     };
     let columns = [
         Column::left("run", cell(&|s| s.name.clone())).shrinking(12),
-        Column::left("source", cell(&|s| s.data.clone())).shrinking(12),
-        Column::left("engine", cell(&|s| format!("{} ×{}", s.strategy, s.threads))),
+        Column::left("source", cell(&|s| s.data.clone())).shrinking(12).minor(5),
+        Column::left("engine", cell(&|s| format!("{} ×{}", s.strategy, s.threads))).minor(2),
         Column::right("images", cell(&|s| made(s).images.to_string())),
-        Column::right("left out", cell(&|s| made(s).skipped.to_string())),
+        Column::right("left out", cell(&|s| made(s).skipped.to_string())).minor(6),
         Column::right("time", cell(&|s| known(s.seconds_train, text::duration(s.seconds_train)))),
         Column::right("images/s", cell(&|s| known(s.examples_per_s, text::si(s.examples_per_s.round())))),
         Column::right(
             "MB/s",
             cell(&|s| known(s.seconds_train, format!("{:.1}", made(s).bytes_read as f64 / 1e6 / s.seconds_train))),
-        ),
+        )
+        .minor(4),
         Column::right("×", cell(&|s| known(s.examples_per_s / first, format!("{:.2}", s.examples_per_s / first)))),
-        Column::left("slowest", cell(&slow)),
-        Column::right("memory", cell(&|s| text::bytes(s.peak_rss_bytes))),
+        Column::left("slowest", cell(&slow)).minor(3),
+        Column::right("memory", cell(&|s| text::bytes(s.peak_rss_bytes))).minor(7),
         Column::left("status", cell(&status)),
     ];
-    render(&columns, style.width, style.bold)
+    table(&columns, style)
 }

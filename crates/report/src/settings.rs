@@ -58,6 +58,11 @@ impl Settings {
         Self(self.0.iter().filter(|(key, _)| !alone(key)).map(|(key, value)| (key.clone(), value.clone())).collect())
     }
 
+    /// What must be equal for two accuracies or losses to be comparable: the samples they were measured on.
+    pub(crate) fn evaluation(&self, summary: &Summary) -> [String; 2] {
+        [summary.data.clone(), self.0.get("data.validation").cloned().unwrap_or_default()]
+    }
+
     /// What must be equal for two throughputs to be comparable: the network, the samples, the batch, the rule, the epochs. A rate
     /// or a seed changes what is learnt, not how much there is to do.
     pub(crate) fn work(&self, summary: &Summary) -> Vec<String> {

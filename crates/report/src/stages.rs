@@ -1,8 +1,7 @@
 //! Pipelines in words: which stage is the slow one, and what would help.
 
-use crate::grid::{Column, render};
-use crate::terminal::Style;
 use crate::verdict::time;
+use paceline_base::layout::{Column, Style, table};
 use paceline_base::stage::Stage;
 use paceline_base::text;
 use paceline_record::CpuUse;
@@ -38,23 +37,29 @@ pub fn preparation_verdict(
     cpu: Option<&CpuUse>,
 ) -> Option<String> {
     let (stage, used) = slowest(stages, seconds)?;
-    let threads = stage.threads;
+    let one = stage.threads == 1;
+    let (threads, were) = (text::counted(stage.threads, "thread"), if one { "was" } else { "were" });
+    let decode = if one { "decodes was" } else { "decode were" };
+    let all_cores = match cores {
+        1 => "the one core was".to_string(),
+        n => format!("all {n} cores were"),
+    };
     let share = format!("{:.0} %", used.min(1.0) * 100.0);
     let pool: f64 = stages.iter().filter(|s| POOL.contains(&s.name.as_str())).map(|s| s.busy).sum();
     let of_pool = format!("{:.0} % of the work on an image", 100.0 * stage.busy / pool.max(f64::MIN_POSITIVE));
     let had = cpu.filter(|cpu| cpu.wall > 0.0).map(|cpu| cpu.cpu / cpu.wall);
     let words = match stage.name.as_str() {
         "read" => format!(
-            "reading is the slowest stage: its {threads} thread(s) were busy {share} of the time; the storage is slow: more --readers would ask it for more at once"
+            "reading is the slowest stage: its {threads} {were} busy {share} of the time; the storage is slow: more --readers would ask it for more at once"
         ),
         "write" => format!(
             "writing is the slowest stage: it was busy {share} of the time; the destination is slow: choose another disk, or a lower --quality for fewer bytes"
         ),
         name if used < FULL => format!(
-            "no stage was full: the {threads} thread(s) that decode were busy {share} of the time ({name} the most); starting, finishing and a busy machine took the rest"
+            "no stage was full: the {threads} that {decode} busy {share} of the time ({name} the most); starting, finishing and a busy machine took the rest"
         ),
         name => {
-            let more = if threads < cores {
+            let more = if stage.threads < cores {
                 format!("--threads {cores} would use all cores of this machine")
             } else if let Some(had) = had.filter(|had| *had < FULL * cores as f64) {
                 let why = match time::taken(cpu.map_or(&[], std::slice::from_ref)) {
@@ -63,9 +68,7 @@ pub fn preparation_verdict(
                 };
                 format!("it had {had:.1} of {cores} cores: {why}")
             } else {
-                format!(
-                    "all {cores} core(s) were at work: only more cores, or more machines with --engine spark, go faster"
-                )
+                format!("{all_cores} at work: only more cores, or more machines with --engine spark, go faster")
             };
             let cheaper = match name {
                 "encode" if !raw => "; a lower --quality or --raw makes encoding cheaper",
@@ -73,7 +76,7 @@ pub fn preparation_verdict(
                 _ => "",
             };
             format!(
-                "{name} is the slowest stage ({of_pool}; its {threads} thread(s) were busy {share} of the time): {more}{cheaper}"
+                "{name} is the slowest stage ({of_pool}; its {threads} {were} busy {share} of the time): {more}{cheaper}"
             )
         }
     };
@@ -100,15 +103,15 @@ pub fn stage_table(stages: &[Stage], seconds: f64, style: Style) -> String {
     let wait = |part: f64, s: &Stage| if part > 0.0 { percent(part, s) } else { "".into() };
     let columns = [
         Column::left("stage", stages.iter().map(|s| s.name.clone())).marking(&marks),
-        Column::right("threads", stages.iter().map(|s| s.threads.to_string())),
+        Column::right("threads", stages.iter().map(|s| s.threads.to_string())).minor(3),
         Column::right("an image", stages.iter().map(each)),
-        Column::right("a thread makes", stages.iter().map(rate)),
+        Column::right("a thread makes", stages.iter().map(rate)).minor(4),
         Column::right("busy", stages.iter().map(|s| percent(s.busy, s))).marking(&marks),
-        Column::right("waits for input", stages.iter().map(|s| wait(s.starved, s))),
-        Column::right("waits for room", stages.iter().map(|s| wait(s.blocked, s))),
+        Column::right("waits for input", stages.iter().map(|s| wait(s.starved, s))).minor(1),
+        Column::right("waits for room", stages.iter().map(|s| wait(s.blocked, s))).minor(2),
         Column::left("", marks.iter().map(|&m| if m { "◄ slowest".into() } else { String::new() })),
     ];
-    render(&columns, style.width.saturating_sub(2), style.bold)
+    table(&columns, style.narrower(2))
 }
 
 #[cfg(test)]
@@ -143,7 +146,7 @@ mod tests {
                 CpuUse { wall: 10.0, cpu, delayed: Some(delayed), others: Some(others), cores: 2, ..CpuUse::default() };
             preparation_verdict(&stages, 10.0, 2, false, Some(&cpu)).unwrap()
         };
-        assert!(words(19.5, 0.5, 0.5).contains("all 2 core(s) were at work"));
+        assert!(words(19.5, 0.5, 0.5).contains("all 2 cores were at work"));
         let robbed = words(8.1, 11.0, 11.5);
         assert!(robbed.contains("it had 0.8 of 2 cores: other programs had the rest"), "{robbed}");
         assert!(!robbed.contains("at work"), "{robbed}");

@@ -2,26 +2,11 @@
 //!
 //! What is the same in all runs is said once above the table, which leaves room for what differs.
 
+use paceline_base::layout::{Column, Style, paragraphs, table};
 use paceline_record::Part;
 
-use crate::compare::{Comparison, Row, Wins};
-use crate::format;
-use crate::grid::{Column, plain, render};
-
-/// How text is laid out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Style {
-    /// Mark the best values in bold (ANSI escapes); only for terminals.
-    pub bold: bool,
-    /// Columns to fit into, if the content allows it.
-    pub width: usize,
-}
-
-impl Default for Style {
-    fn default() -> Self {
-        Self { bold: false, width: 100 }
-    }
-}
+use crate::compare::{Comparison, Row, Score, Wins};
+use crate::format::{self, plain};
 
 /// The comparison as aligned tables: results, speed, and where the time went.
 pub fn comparison_table(comparison: &Comparison, style: Style) -> String {
@@ -52,17 +37,20 @@ pub fn comparison_table(comparison: &Comparison, style: Style) -> String {
     speed.extend(speeds(comparison));
     let mut out = String::new();
     if !shared.is_empty() {
-        out.push_str(&format!("{} {}\n\n", if rows.len() > 1 { "all runs:" } else { "run:" }, shared.join(", ")));
+        let shared = format!("{} {}", if rows.len() > 1 { "all runs:" } else { "run:" }, shared.join(", "));
+        out.push_str(&paragraphs(&shared, style.width));
+        out.push('\n');
     }
-    out.push_str(&render(&results, style.width, style.bold));
-    out.push_str("\nspeed");
-    if rows.iter().any(|row| row.speed_up.is_some()) {
-        out.push_str(", against the first run with the same work, in all and for each core");
-    }
-    out.push_str("\n\n");
-    out.push_str(&render(&speed, style.width, style.bold));
+    out.push_str(&table(&results, style));
+    let against = match rows.iter().any(|row| row.speed_up.is_some()) {
+        true => "\nspeed, against the first run with the same work, in all and for each core",
+        false => "\nspeed",
+    };
+    out.push_str(&paragraphs(against, style.width));
+    out.push('\n');
+    out.push_str(&table(&speed, style));
     out.push_str("\nwhere the time went, percent\n\n");
-    out.push_str(&render(&times(comparison), style.width, style.bold));
+    out.push_str(&table(&times(comparison), style));
     out
 }
 
@@ -70,20 +58,21 @@ pub fn comparison_table(comparison: &Comparison, style: Style) -> String {
 fn figures(comparison: &Comparison) -> Vec<Column> {
     let rows = &comparison.rows;
     let texts = |text: fn(&Row) -> String| rows.iter().map(text).collect::<Vec<_>>();
-    let best = |wins, value: fn(&Row) -> Option<f64>| comparison.best(wins, value);
     let mut columns = vec![
-        Column::right("batch", texts(|row| row.batch.to_string())),
+        Column::right("batch", texts(|row| row.batch.to_string())).minor(1),
         Column::right("epochs", texts(epochs)),
-        Column::right("best", texts(|row| row.best_epoch.map_or(format::NONE.into(), |epoch| epoch.to_string()))),
+        Column::right("best", texts(|row| row.best_epoch.map_or(format::NONE.into(), |epoch| epoch.to_string())))
+            .minor(3),
         Column::right("val %", texts(|row| format::accuracy(row.val_accuracy)))
-            .marking(&best(Wins::Largest, |row| row.val_accuracy)),
+            .marking(&comparison.best(Score::ValidationAccuracy)),
         Column::right("val loss", texts(|row| format::maybe_loss(row.val_loss)))
-            .marking(&best(Wins::Smallest, |row| row.val_loss)),
+            .marking(&comparison.best(Score::ValidationLoss))
+            .minor(2),
     ];
     if rows.iter().any(|row| row.test_accuracy.is_some()) {
         columns.push(
             Column::right("test %", texts(|row| format::accuracy(row.test_accuracy)))
-                .marking(&best(Wins::Largest, |row| row.test_accuracy)),
+                .marking(&comparison.best(Score::TestAccuracy)),
         );
     }
     if rows.iter().any(|row| !row.differs.is_empty()) {
@@ -98,7 +87,7 @@ fn speeds(comparison: &Comparison) -> Vec<Column> {
     let texts = |text: fn(&Row) -> String| rows.iter().map(text).collect::<Vec<_>>();
     let fastest = |wins, value: fn(&Row) -> Option<f64>| comparison.fastest(wins, value);
     let mut columns = vec![
-        Column::right("cores", texts(|row| row.cores.to_string())),
+        Column::right("cores", texts(|row| row.cores.to_string())).minor(2),
         Column::right("time s", texts(|row| format::seconds(row.seconds)))
             .marking(&fastest(Wins::Smallest, |row| Some(row.seconds))),
         Column::right("ex/s", texts(|row| format::rate(row.examples_per_s)))
@@ -107,7 +96,7 @@ fn speeds(comparison: &Comparison) -> Vec<Column> {
     if rows.iter().any(|row| row.speed_up.is_some()) {
         columns.extend([
             Column::right("speed-up", texts(speed_up)).marking(&fastest(Wins::Largest, |row| row.speed_up)),
-            Column::right("per core", texts(efficiency)),
+            Column::right("per core", texts(efficiency)).minor(1),
             Column::left("against", (0..rows.len()).map(|row| comparison.against(row))).shrinking(8),
         ]);
     }
@@ -118,7 +107,9 @@ fn times(comparison: &Comparison) -> Vec<Column> {
     let rows = &comparison.rows;
     let mut columns = vec![Column::left("run", rows.iter().map(|row| row.name.clone())).shrinking(8)];
     for part in Part::ALL {
-        columns.push(Column::right(part.name(), rows.iter().map(|row| format::share(row.fractions.get(part)))));
+        let column = Column::right(part.name(), rows.iter().map(|row| format::share(row.fractions.get(part))));
+        let any = rows.iter().any(|row| row.fractions.get(part) > 0.0);
+        columns.push(if any { column } else { column.minor(1) });
     }
     columns
 }

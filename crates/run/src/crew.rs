@@ -8,6 +8,7 @@ use crate::launch::{Doing, Facts, Tether};
 use crate::resolve::Opened;
 use crate::train::Finished;
 use crate::trial::cores;
+use paceline_base::text::counted;
 use paceline_base::{Error, Result};
 use paceline_comm::world::{self, World};
 use paceline_engine::Ended;
@@ -231,8 +232,9 @@ impl Crew {
         let worst = |isa: &Isa| Isa::ALL.iter().position(|i| i == isa);
         let isa = all.iter().map(|o| o.isa).max_by_key(worst).unwrap_or(isa);
         let mut reasons = vec![format!(
-            "{} ranks: {replicas} in each of {processes} process(es) on {}",
-            processes * replicas,
+            "{}: {replicas} in each of {} on {}",
+            counted(processes * replicas, "rank"),
+            counted(processes, "process"),
             list_hosts(&hosts)
         )];
         if all.iter().any(|o| o.isa != isa) {
@@ -243,7 +245,7 @@ impl Crew {
             .enumerate()
             .find(|(p, o)| hosts.iter().filter(|h| **h == hosts[*p]).count() * replicas > o.cores);
         if let Some((p, own)) = crowded {
-            reasons.push(format!("{} has {} core(s) for more ranks: they take turns", hosts[p], own.cores));
+            reasons.push(format!("{} has {} for more ranks: they take turns", hosts[p], counted(own.cores, "core")));
         }
         Ok(Some(Workers {
             process,

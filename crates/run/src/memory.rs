@@ -4,7 +4,7 @@
 use crate::config::{Auto, CacheName, Cadence, Config};
 use crate::input::{self, RunData};
 use crate::resolve::Layout;
-use paceline_base::text::bytes;
+use paceline_base::text::{bytes, counted};
 use paceline_base::units::GlobalBatch;
 use paceline_base::{Error, Result};
 use paceline_data::Part;
@@ -83,7 +83,7 @@ impl Needs {
         let (ranks, batch) = (layout.plan.ranks, layout.batch.samples());
         let parts = [
             (self.lasting, "parameters, gradients and optimizer state".to_string()),
-            (self.step, format!("activations of {batch} samples")),
+            (self.step, format!("activations of {}", counted(batch, "sample"))),
             (self.input, "input".into()),
             (self.working, "the kernels' own work".into()),
             (self.checkpoint, "checkpoints on their way".into()),
@@ -94,8 +94,9 @@ impl Needs {
             .map(|(size, what)| format!("{} for {what}", bytes(*size)))
             .collect();
         Err(Error::user(format!(
-            "this run would need {} of memory on {ranks} rank(s) ({}), but {} are free; {}",
+            "this run would need {} of memory on {} ({}), but {} are free; {}",
             bytes(self.total()),
+            counted(ranks, "rank"),
             list.join(", "),
             bytes(free),
             self.advice(free, ranks, batch)
@@ -206,7 +207,7 @@ mod tests {
         let needs = Needs { lasting: 4 << 30, step: 16 << 30, ..Needs::default() };
         check(needs, 20 << 30, 1, "fits");
         check(needs, 0, 1, "fits");
-        check(needs, 12 << 30, 1, "would need 20.0 GiB of memory on 1 rank(s)");
+        check(needs, 12 << 30, 1, "would need 20.0 GiB of memory on 1 rank (");
         check(
             needs,
             12 << 30,

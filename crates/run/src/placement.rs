@@ -204,9 +204,12 @@ impl Local {
             .collect();
         let uneven = visits.iter().any(|v| (v - 1.0).abs() > UNEVEN);
         format!(
-            "data.placement = \"local\": {} process(es) train on their own samples ({}); the result depends on how files are \
+            "data.placement = \"local\": {} on their own samples ({}); the result depends on how files are \
              spread over processes (statistical){}",
-            self.holdings.len(),
+            match self.holdings.len() {
+                1 => "1 process trains".to_string(),
+                n => format!("{n} processes train"),
+            },
             list.join(", "),
             if uneven { "; rows of a batch are whole: a larger train.batch comes closer to one visit" } else { "" }
         )

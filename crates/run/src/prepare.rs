@@ -326,9 +326,9 @@ fn on_spark(
     hosts.dedup();
     let again = answers.iter().filter(|a| a.attempt > 0).count();
     notes.push(format!(
-        "{} partitions ran on {} host(s){}, the longest for {}",
-        answers.len(),
-        hosts.len(),
+        "{} ran on {}{}, the longest for {}",
+        text::counted(answers.len(), "partition"),
+        text::counted(hosts.len(), "host"),
         if again > 0 { format!(", {again} of them after a failure") } else { String::new() },
         text::duration(answers.iter().map(|a| a.seconds).fold(0.0, f64::max))
     ));

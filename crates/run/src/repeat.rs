@@ -5,6 +5,7 @@
 
 use crate::config::{Auto, Config, StrategyName};
 use crate::resolve::Resolved;
+use paceline_base::text::counted;
 use paceline_base::{Error, Result};
 use paceline_engine::checkpoint;
 use paceline_kernels::Tuning;
@@ -141,8 +142,8 @@ impl Recorded {
         }
         let ranks = paceline_plan::parse(&self.plan, "run.toml").map(|p| p.ranks).ok();
         if changed.is_empty() && paceline_plan::to_toml(&now.layout.plan)? != self.plan {
-            let (before, now) = (ranks.map_or("other".into(), |n| n.to_string()), now.layout.plan.ranks);
-            notes.push(format!("the run had {before} rank(s), this one has {now}: equal to rounding, not in bits"));
+            let (before, now) = (ranks.map_or("other ranks".into(), |n| counted(n, "rank")), now.layout.plan.ranks);
+            notes.push(format!("the run had {before}, this one has {now}: equal to rounding, not in bits"));
         }
         let summary = read_run(&self.dir)?.summary;
         if let Some(attempts) = summary.map(|s| s.attempt).filter(|n| *n > 1) {

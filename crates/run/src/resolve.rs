@@ -7,7 +7,7 @@ use crate::limits;
 use crate::memory::{Needs, eval_batch};
 use crate::trial;
 use paceline_base::kernel::Fusion;
-use paceline_base::text::bytes;
+use paceline_base::text::{bytes, counted};
 use paceline_base::units::GlobalBatch;
 use paceline_base::{Error, Result};
 use paceline_engine::{CheckpointEvery, TrainOptions};
@@ -251,7 +251,12 @@ fn layout(
         let here = workers.map_or(plan.ranks, |w| w.replicas);
         limits::check_threads("number of ranks in the plan, or strategy.threads", here, threads)?;
         let batch = config.train.batch.resolve(plan.ranks)?;
-        reasons.push(format!("{} ranks as the plan {} says, {threads} thread(s) each", plan.ranks, path.display()));
+        reasons.push(format!(
+            "{} as the plan {} says, {} each",
+            counted(plan.ranks, "rank"),
+            path.display(),
+            counted(threads, "thread")
+        ));
         return Ok(Layout { plan, threads, core: None, batch });
     }
     let bucket = strategy.bucket.chosen().unwrap_or(Store::default().bucket);
@@ -343,7 +348,7 @@ fn among(
     if let Some(local) = &data.local {
         plan.shares = Some(local.shares(&workers.by_process(), batch.samples())?);
     }
-    reasons.push(format!("{} thread(s) for each rank; {update:?} updates", workers.threads).to_lowercase());
+    reasons.push(format!("{} for each rank; {update:?} updates", counted(workers.threads, "thread")).to_lowercase());
     Ok(Layout { plan, threads: workers.threads, core: None, batch })
 }
 
@@ -366,8 +371,9 @@ fn fitting(
         match needs.check(free, &layout) {
             Ok(()) => fit.push(layout),
             Err(e) => {
-                let (ranks, total) = (layout.plan.ranks, bytes(needs.total()));
-                reasons.push(format!("{ranks} replica(s) × {} thread(s) not tried: {total} needed", layout.threads));
+                let (ranks, total) = (counted(layout.plan.ranks, "replica"), bytes(needs.total()));
+                let threads = counted(layout.threads, "thread");
+                reasons.push(format!("{ranks} × {threads} not tried: {total} needed"));
                 refusal = refusal.or(Some(e)); // the first has the fewest ranks
             }
         }

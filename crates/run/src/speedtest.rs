@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use paceline_base::{Error, Result};
+use paceline_base::{Error, Result, text};
 use paceline_engine::Ended;
 use paceline_prepare::spark::{self, Cluster, Event, Request};
 use paceline_prepare::speedtest::{Design, Designed, Source, Wanted, can_drop, measure_cells, recognise};
@@ -109,7 +109,12 @@ impl Engine for OnSpark<'_> {
             let mut watch = |event: Option<&Event>| match event {
                 Some(Event::Connected { master, version }) => (self.note)(&format!("Spark {version} at {master}")),
                 Some(Event::Started { cores, partitions, tasks, .. }) => {
-                    (self.note)(&format!("{partitions} partition(s) for {cores} cores and {tasks} measurements"));
+                    (self.note)(&format!(
+                        "{} for {} and {}",
+                        text::counted(*partitions, "partition"),
+                        text::counted(*cores, "core"),
+                        text::counted(*tasks, "measurement")
+                    ));
                 }
                 _ => {}
             };
@@ -330,9 +335,9 @@ fn settle(summary: &mut Summary, designed: &Designed, all: &[Measurement], limit
         if !m.skipped.is_empty() && !seen.contains(&m.cell.source.as_str()) {
             seen.push(&m.cell.source);
             summary.warnings.push(format!(
-                "{}: {} bad image(s) left out: {}",
+                "{}: {} left out: {}",
                 m.cell.source,
-                m.skipped.len(),
+                text::counted(m.skipped.len(), "bad image"),
                 m.skipped.join("; ")
             ));
         }

@@ -167,7 +167,7 @@ fn together(
     if !leads {
         return follow(crew, &resolved, local, identity, begin);
     }
-    let mut notes = resolved.data.notes.clone();
+    let (mut notes, mut warnings) = (resolved.data.notes.clone(), Vec::new());
     if let Place::Repeat(recorded, _) = place {
         resolved.reasons.push(format!("layout and kernels as in {}", recorded.dir.display()));
         notes.extend(recorded.differences(&resolved, config, &identity)?);
@@ -175,7 +175,7 @@ fn together(
     let (dir, start) = match place {
         Place::Resume(path) => {
             let dir = held.ok_or_else(|| Error::internal(format!("{} is not locked", path.display())))?;
-            let start = find_checkpoint(&dir, &identity, resolved.options.monitor, &mut notes)?;
+            let start = find_checkpoint(&dir, &identity, resolved.options.monitor, &mut notes, &mut warnings)?;
             notes.extend(before.as_ref().zip(start.as_ref()).and_then(|(b, c)| rate_note(b, &resolved, c)));
             if start.is_some() && matches!(resolved.config.strategy.compression(), Compression::TopK { .. }) {
                 let held = "what strategy.compress = \"top-k\" held back of gradients is not in checkpoints";
@@ -216,7 +216,7 @@ fn together(
     let start = start.as_ref();
     let cores = CpuWatch::start();
     let run = OneRun { resolved: &resolved, dir: &dir, identity, start, progress, local, watcher, stop, begin, cores };
-    run.go(crew, summary, writer, notes).map(Some)
+    run.go(crew, summary, writer, notes, warnings).map(Some)
 }
 
 /// The part of a process that is not the first: it trains, and records its own steps.
@@ -279,12 +279,13 @@ fn find_checkpoint(
     identity: &Identity,
     monitor: Monitor,
     notes: &mut Vec<String>,
+    warnings: &mut Vec<String>,
 ) -> Result<Option<Checkpoint>> {
     let Some((found, damaged)) = checkpoint::latest(&dir.checkpoints())? else {
         notes.push("there is no checkpoint yet: training begins at the first step".into());
         return Ok(None);
     };
-    notes.extend(damaged);
+    warnings.extend(damaged);
     let theirs = &found.manifest.identity;
     let before = &found.manifest.progress;
     let differs = if theirs.model != identity.model {
@@ -412,6 +413,8 @@ fn first_summary(
         seconds_total: seconds,
         parameters: r.graph.parameter_count() as u64,
         classes: Some(r.graph.classes as u64),
+        validation_samples: r.data.validation_pool().pass as u64,
+        test_samples: r.data.test_pool().map_or(0, |pool| pool.pass as u64),
         input: r.data.facts(&r.config),
         arena_bytes: r.schedule.arenas.iter().map(|a| a.len as u64 * 4).max().unwrap_or(0),
         epochs,
@@ -502,7 +505,14 @@ impl OneRun<'_> {
         }
     }
 
-    fn go(self, crew: &mut Crew, summary: Summary, writer: StepWriter, notes: Vec<String>) -> Result<Finished> {
+    fn go(
+        self,
+        crew: &mut Crew,
+        summary: Summary,
+        writer: StepWriter,
+        notes: Vec<String>,
+        warnings: Vec<String>,
+    ) -> Result<Finished> {
         let r = self.resolved;
         let before = summary.seconds_total;
         self.watcher.started(&Started {
@@ -515,6 +525,7 @@ impl OneRun<'_> {
             samples: r.data.samples() as u64,
             reasons: r.reasons.clone(),
             notes: notes.clone(),
+            warnings: warnings.clone(),
         });
         self.dir.write_summary(&summary)?;
         let saver = (r.options.checkpoint != CheckpointEvery::Never)
@@ -550,6 +561,7 @@ impl OneRun<'_> {
             std::mem::take(&mut *shared.interval_reason.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
         let mut s = summary.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         s.reasons.extend((!reason.is_empty()).then_some(reason));
+        s.warnings.extend(warnings);
         s.warnings.extend(notes);
         s.warnings.extend(crew.told().iter().cloned()); // which launch has shown
         s.stages = feeds.stages();
@@ -606,6 +618,8 @@ impl OneRun<'_> {
             ));
         }
         if let Ok(outcome) = &outcome {
+            let limited = outcome.ended == Ended::Done && outcome.progress.epoch < r.options.epochs;
+            s.step_limit = limited.then_some(outcome.progress.step);
             s.partial = partial(r, &outcome.progress);
         }
         s.settle();

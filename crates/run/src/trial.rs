@@ -12,6 +12,7 @@ use crate::input::{self, RunData};
 use crate::resolve::{Layout, unless_stopped};
 use decide::{Candidate, ROUNDS, choose, goes_on, hopeful};
 use paceline_base::kernel::{Fusion, StepArgs};
+use paceline_base::text::counted;
 use paceline_base::units::GlobalBatch;
 use paceline_base::{Error, Result};
 use paceline_comm::{Comm, threads};
@@ -196,9 +197,9 @@ impl<'a> Tried<'a> {
     fn words(&self) -> String {
         match self {
             Self::Decoded { decoding, .. } if *decoding > 0.0 => format!(
-                ", decoding counted in: {:.3} ms of a core for each sample, on the same {} core(s)",
+                ", decoding counted in: {:.3} ms of a core for each sample, on the same {}",
                 decoding * 1e3,
-                cores()
+                counted(cores(), "core")
             ),
             _ => String::new(),
         }

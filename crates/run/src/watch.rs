@@ -30,6 +30,8 @@ pub struct Started {
     pub reasons: Vec<String>,
     /// Things to know.
     pub notes: Vec<String>,
+    /// Things to know also for who asked for silence: what was asked for could not be done as it was asked.
+    pub warnings: Vec<String>,
 }
 
 /// Where a run stands, some ten times a second.

@@ -2,7 +2,11 @@
 
 use crate::flags::{Bench, BenchCommand, BenchKernels, Forget};
 use crate::screen::{self, say};
-use paceline::{Error, KernelBench, KernelReport, Result, Rule, bench_kernels, bench_model, forget_kernels};
+use paceline::base::layout::{self, Column, Style};
+use paceline::text::counted;
+use paceline::{
+    Error, KernelBench, KernelLine, KernelReport, Result, Rule, bench_kernels, bench_model, forget_kernels,
+};
 use std::fmt::Write;
 
 /// Runs the command.
@@ -28,7 +32,7 @@ fn kernels(flags: &BenchKernels) -> Result<()> {
         let text = serde_json::to_string_pretty(&report).map_err(|e| Error::internal(e.to_string()))?;
         screen::print(&(text + "\n"));
     } else {
-        screen::print(&table(&report));
+        screen::print_table(&table(&report, screen::style()));
     }
     Ok(())
 }
@@ -46,8 +50,8 @@ fn forget(which: Forget, json: bool) -> Result<()> {
         say!("nothing to remove: no kernel choices are kept{whose} in {}", path.display());
     }
     for f in &gone {
-        let (convs, threads) = (f.convs, f.threads);
-        say!("removed {convs} convolution(s) for {}, {}, {threads} thread(s), version {}", f.cpu, f.isa, f.version);
+        let (convs, threads) = (counted(f.convs, "convolution"), counted(f.threads, "thread"));
+        say!("removed {convs} for {}, {}, {threads}, version {}", f.cpu, f.isa, f.version);
     }
     if !gone.is_empty() {
         say!("from {}; later runs measure anew", path.display());
@@ -55,34 +59,36 @@ fn forget(which: Forget, json: bool) -> Result<()> {
     Ok(())
 }
 
-fn table(report: &KernelReport) -> String {
-    let mut rows =
-        vec![["layer", "kernel", "shape", "algorithm", "ms", "%", "GFLOP/s", "of peak"].map(String::from).to_vec()];
-    rows.extend(report.lines.iter().map(|line| {
-        let counts = line.flops > 0.0 && line.kernel != "update";
-        vec![
-            if line.layer.is_empty() { "all".into() } else { line.layer.clone() },
-            line.kernel.into(),
-            line.shape.clone(),
-            line.algorithm.clone().unwrap_or_default(),
-            format!("{:.3}", line.seconds * 1e3),
-            format!("{:.1}", 100.0 * line.seconds / report.seconds),
-            if counts { format!("{:.1}", line.flops / 1e9) } else { String::new() },
-            line.of_peak.filter(|_| counts).map_or(String::new(), |p| format!("{:.0} %", p * 100.0)),
-        ]
-    }));
+fn table(report: &KernelReport, style: Style) -> String {
+    let counts = |line: &KernelLine| line.flops > 0.0 && line.kernel != "update";
+    let texts = |text: &dyn Fn(&KernelLine) -> String| report.lines.iter().map(text).collect::<Vec<_>>();
+    let columns = [
+        Column::left("layer", texts(&|l| if l.layer.is_empty() { "all".into() } else { l.layer.clone() })).shrinking(8),
+        Column::left("kernel", texts(&|l| l.kernel.into())).shrinking(10),
+        Column::left("shape", texts(&|l| l.shape.clone())).minor(3),
+        Column::left("algorithm", texts(&|l| l.algorithm.clone().unwrap_or_default())).minor(2),
+        Column::right("ms", texts(&|l| format!("{:.3}", l.seconds * 1e3))),
+        Column::right("%", texts(&|l| format!("{:.1}", 100.0 * l.seconds / report.seconds))),
+        Column::right("GFLOP/s", texts(&|l| if counts(l) { format!("{:.1}", l.flops / 1e9) } else { String::new() })),
+        Column::right(
+            "of peak",
+            texts(&|l| l.of_peak.filter(|_| counts(l)).map_or(String::new(), |p| format!("{:.0} %", p * 100.0))),
+        )
+        .minor(1),
+    ];
     let peak = report.peak_flops.map_or(String::new(), |p| format!(", one core's peak {:.0} GFLOP/s", p / 1e9));
-    let mut out = format!("{}, batch {}, {}{peak}\n\n", report.model, report.batch, report.device);
-    out += &screen::columns(&rows, 4);
+    let title = format!("{}, batch {}, {}{peak}\n\n", report.model, report.batch, report.device);
+    let mut words = String::new();
     let _ = writeln!(
-        out,
+        words,
         "\none step {:.1} ms, {:.1} samples/s; {} of device memory",
         report.seconds * 1e3,
         report.samples_per_second,
         paceline::text::bytes(report.bytes as u64)
     );
     for reason in &report.reasons {
-        let _ = writeln!(out, "{reason}");
+        let _ = writeln!(words, "{reason}");
     }
-    out
+    let width = style.width;
+    layout::paragraphs(&title, width) + &layout::table(&columns, style) + &layout::paragraphs(&words, width)
 }

@@ -9,7 +9,9 @@ use std::path::Path;
 /// Runs the command.
 pub fn run(flags: &Config) -> Result<()> {
     match &flags.command {
-        ConfigCommand::Explain { key, json: false } => screen::print(&config::explain(key.as_deref())?),
+        ConfigCommand::Explain { key, json: false } => {
+            screen::print(&config::explain(key.as_deref(), screen::style().width)?);
+        }
         ConfigCommand::Explain { key, json: true } => {
             let keys = config::explain_json(key.as_deref())?;
             let text = serde_json::to_string_pretty(&keys).map_err(|e| Error::internal(e.to_string()))?;

@@ -5,9 +5,10 @@ use crate::flags::{Cli, Command};
 use crate::screen::{self, say};
 use crate::signals::End;
 use clap::Parser;
+use paceline::base::layout::{self, Column, Style};
 use paceline::comm::World;
 use paceline::doctor::{Diagnosis, HostReport, Warning, doctor, warnings, write_cluster_file};
-use paceline::text::{bytes, duration, si};
+use paceline::text::{bytes, duration, si, visible};
 use paceline::{Error, Result};
 use serde::Serialize;
 use std::fmt::Write;
@@ -71,7 +72,7 @@ fn examine(flags: &Doctor, world: &mut World) -> Result<()> {
         screen::print(&text);
         return Ok(());
     }
-    screen::print(&table(&diagnosis, &warnings));
+    screen::print_table(&table(&diagnosis, &warnings, screen::style()));
     say!("written to {}", flags.out.display());
     if let Some(kept) = kept {
         say!("the one before is kept as {}", kept.display());
@@ -79,54 +80,89 @@ fn examine(flags: &Doctor, world: &mut World) -> Result<()> {
     Ok(())
 }
 
-fn table(diagnosis: &Diagnosis, warnings: &[Warning]) -> String {
-    let mut head: Vec<String> = vec![String::new()];
-    head.extend(diagnosis.hosts.iter().map(|h| h.host.name.clone()));
-    let mut rows = vec![head];
-    let mut line = |name: &str, cell: &dyn Fn(&HostReport) -> String| {
-        let mut row = vec![name.to_string()];
-        row.extend(diagnosis.hosts.iter().map(cell));
-        rows.push(row);
-    };
-    let none = || "–".to_string();
-    let speed = |value: Option<f64>| value.map_or_else(none, |v| format!("{}B/s", si(v)));
-    line("processor", &|h| h.host.cpu.clone());
-    line("cores", &|h| format!("{} ({})", h.host.cores, h.host.isa));
-    line("peak of a core", &|h| h.host.peak_flops_per_core.map_or_else(none, |v| format!("{}FLOP/s", si(v))));
-    line("product, one core", &|h| format!("{}FLOP/s", si(h.host.flops_per_core)));
-    line("product, all cores", &|h| format!("{}FLOP/s", si(h.host.flops)));
-    line("memory", &|h| bytes(h.host.memory_bytes));
-    line("free, swap in use", &|h| format!("{}, {}", bytes(h.free_memory_bytes), bytes(h.swap_used_bytes)));
-    line("copy, one core", &|h| speed(Some(h.host.memory_bandwidth_per_core)));
-    line("copy, all cores", &|h| speed(Some(h.host.memory_bandwidth)));
-    line("disk", &|h| h.disk_folder.display().to_string());
-    line("written, read", &|h| format!("{}, {}", speed(h.host.disk_write), speed(h.host.disk_read)));
-    line("small write safe in", &|h| h.host.disk_sync_s.map_or_else(none, duration));
-    line("load before", &|h| format!("{:.2}", h.load));
-    if diagnosis.hosts.len() > 1 {
-        line("clock", &|h| format!("{:+.1} ms", 1e3 * h.clock_skew_s));
-    }
-    let mut out = screen::columns(&rows, 1);
+fn table(diagnosis: &Diagnosis, warnings: &[Warning], style: Style) -> String {
+    let mut out = hosts(diagnosis, style);
     if !diagnosis.links.is_empty() {
-        let mut rows = vec![["link", "latency", "bandwidth"].map(String::from).to_vec()];
-        rows.extend(diagnosis.links.iter().map(|l| {
-            let [a, b] = &l.hosts;
-            vec![format!("{a} – {b}"), duration(l.latency_s), format!("{}bit/s", si(8.0 * l.bandwidth))]
-        }));
+        let cells =
+            |text: &dyn Fn(&paceline::plan::Link) -> String| diagnosis.links.iter().map(text).collect::<Vec<_>>();
         out.push('\n');
-        out += &screen::columns(&rows, 1);
+        out += &layout::table(
+            &[
+                Column::left("link", cells(&|l| format!("{} – {}", l.hosts[0], l.hosts[1]))).shrinking(12),
+                Column::right("latency", cells(&|l| duration(l.latency_s))),
+                Column::right("bandwidth", cells(&|l| format!("{}bit/s", si(8.0 * l.bandwidth)))),
+            ],
+            style,
+        );
     }
+    let mut words = String::new();
     for host in &diagnosis.hosts {
         if let Some(problem) = host.disk_problem.as_ref().filter(|_| host.host.disk_write.is_some()) {
-            let _ = writeln!(out, "\n{}: {problem}", host.host.name);
+            let _ = writeln!(words, "\n{}: {problem}", host.host.name);
         }
     }
-    out.push('\n');
+    words.push('\n');
     for warning in warnings {
-        let _ = writeln!(out, "warning: {}", warning.words);
+        let _ = writeln!(words, "warning: {}", warning.words);
     }
     if warnings.is_empty() {
-        out += "nothing here will hurt\n";
+        words += "nothing here will hurt\n";
+    }
+    out + &layout::paragraphs(&words, style.width)
+}
+
+/// A column for each host, or where these have no room one host below the other.
+fn hosts(diagnosis: &Diagnosis, style: Style) -> String {
+    let names: Vec<&str> = LINES.iter().map(|(name, _)| *name).filter(|name| shown(diagnosis, name)).collect();
+    let cells = |host: &HostReport| -> Vec<String> {
+        LINES.iter().filter(|(name, _)| shown(diagnosis, name)).map(|(_, cell)| cell(host)).collect()
+    };
+    let mut columns = vec![Column::left("", names.iter().map(ToString::to_string))];
+    columns.extend(diagnosis.hosts.iter().map(|host| Column::right(&host.host.name, cells(host))));
+    let text = layout::table(&columns, Style { width: usize::MAX, ..style });
+    if text.lines().all(|line| layout::columns(line) <= style.width) {
+        return text;
+    }
+    let mut out = String::new();
+    for host in &diagnosis.hosts {
+        let gap = if out.is_empty() { "" } else { "\n" };
+        let lines = names.iter().copied().zip(cells(host));
+        out += &format!("{gap}{}\n\n{}", visible(&host.host.name), layout::labelled(lines, style.width));
     }
     out
+}
+
+/// Figures of a host, with their names.
+type Cell = fn(&HostReport) -> String;
+
+const LINES: [(&str, Cell); 14] = [
+    ("processor", |h| h.host.cpu.clone()),
+    ("cores", |h| format!("{} ({})", h.host.cores, h.host.isa)),
+    ("peak of a core", |h| h.host.peak_flops_per_core.map_or_else(none, |v| format!("{}FLOP/s", si(v)))),
+    ("product, one core", |h| format!("{}FLOP/s", si(h.host.flops_per_core))),
+    ("product, all cores", |h| format!("{}FLOP/s", si(h.host.flops))),
+    ("memory", |h| bytes(h.host.memory_bytes)),
+    ("free, swap in use", |h| format!("{}, {}", bytes(h.free_memory_bytes), bytes(h.swap_used_bytes))),
+    ("copy, one core", |h| speed(Some(h.host.memory_bandwidth_per_core))),
+    ("copy, all cores", |h| speed(Some(h.host.memory_bandwidth))),
+    ("disk", |h| h.disk_folder.display().to_string()),
+    ("written, read", |h| format!("{}, {}", speed(h.host.disk_write), speed(h.host.disk_read))),
+    ("small write safe in", |h| h.host.disk_sync_s.map_or_else(none, duration)),
+    ("load before", |h| format!("{:.2}", h.load)),
+    (CLOCK, |h| format!("{:+.1} ms", 1e3 * h.clock_skew_s)),
+];
+
+/// Beside those of other hosts only.
+const CLOCK: &str = "clock";
+
+fn shown(diagnosis: &Diagnosis, name: &str) -> bool {
+    name != CLOCK || diagnosis.hosts.len() > 1
+}
+
+fn none() -> String {
+    "–".into()
+}
+
+fn speed(value: Option<f64>) -> String {
+    value.map_or_else(none, |v| format!("{}B/s", si(v)))
 }

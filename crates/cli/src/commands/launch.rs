@@ -4,7 +4,7 @@ use crate::flags::{Cli, Command, Launch as Flags, Train};
 use crate::screen;
 use crate::signals::{End, requests};
 use clap::{CommandFactory, Parser};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use paceline::launch::{Hosts, Launch, LaunchEnd, LaunchView, Limits, Notice, Progress, Stream, detect, launch};
 use paceline::{Error, Kind, Result};
 use std::cell::RefCell;
@@ -59,7 +59,7 @@ pub fn run(flags: &Flags, log: &str) -> Result<End> {
         port: flags.port,
         ports: flags.ports,
         interface: flags.interface.clone(),
-        environment: flags.environment.clone(),
+        environment: environment(&flags.environment),
         log_dir: flags.log_dir.clone(),
         limits: Limits { silence: flags.heartbeat_timeout, step: flags.step_timeout, start: flags.start_timeout },
     };
@@ -95,6 +95,12 @@ pub fn run(flags: &Flags, log: &str) -> Result<End> {
         }
         (Err(e), _) => Err(e),
     }
+}
+
+/// The variables asked for, and how wide the terminal is, which the processes do not see: what they print is shown here.
+fn environment(given: &[String]) -> Vec<String> {
+    let columns = screen::known_width().map(|width| format!("COLUMNS={width}"));
+    columns.into_iter().chain(given.iter().cloned()).collect()
 }
 
 /// What follows `--`, parsed here so that a wrong flag is said once and before anything starts. The flags of `train`, if it
@@ -214,7 +220,7 @@ impl View {
     }
 
     fn say(&self, words: &str) {
-        self.beside_bar(|| screen::warn(&format!("launch: {words}")));
+        self.beside_bar(|| screen::complain(&format!("launch: {words}")));
     }
 }
 
@@ -268,10 +274,7 @@ impl LaunchView for View {
             return;
         }
         let bar = bar.get_or_insert_with(|| {
-            let bar = ProgressBar::new(progress.total);
-            if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {percent:>3}% {eta} left") {
-                bar.set_style(style);
-            }
+            let bar = screen::bar::new(progress.total, screen::bar::PERCENT);
             bar.set_position(progress.done);
             bar.reset_eta();
             bar

@@ -4,10 +4,11 @@ use crate::flags::matrix::{Matmul, WhichFactors, WhichLayout, WhichProduct};
 use crate::screen;
 use crate::signals::stop_on_signal;
 use indicatif::{ProgressBar, ProgressStyle};
+use paceline::base::layout::{self, Column, Style};
 use paceline::comm::World;
 use paceline::launch::Tether;
 use paceline::matmul::{Keeping, Layout, LayoutReport, MatmulOptions, MatmulReport, Product, RunReport, matmul};
-use paceline::text::{bytes, counted, duration, si};
+use paceline::text::{bytes, counted, duration, si, time_left};
 use paceline::{Error, Result};
 use std::fmt::Write;
 use std::io::IsTerminal;
@@ -69,7 +70,7 @@ fn multiply(flags: &Matmul, options: &MatmulOptions, world: &mut World, tether: 
         let text = serde_json::to_string_pretty(&report).map_err(|e| Error::internal(e.to_string()))?;
         screen::print(&text);
     } else if shows {
-        screen::print(&table(&report));
+        screen::print_table(&table(&report, screen::style()));
         if let Some(out) = flags.out.as_ref().filter(|out| out.exists()) {
             screen::print(&format!("written to {}", out.display()));
         }
@@ -123,7 +124,8 @@ impl Progress {
         if rate == 0.0 {
             return; // one product tells nothing
         }
-        let words = format!("{:.1} GFLOP/s a rank, {} left", rate / 1e9, duration((all - done) / rate));
+        let left = time_left((all - done) / rate).map_or(String::new(), |left| format!(", {left} left"));
+        let words = format!("{:.1} GFLOP/s a rank{left}", rate / 1e9);
         self.bar.set_position((1000.0 * done / all) as u64);
         if seconds > 0.5 {
             self.bar.set_message(words.clone());
@@ -176,7 +178,7 @@ fn row(report: &MatmulReport, layout: &LayoutReport) -> Vec<String> {
     row
 }
 
-fn table(report: &MatmulReport) -> String {
+fn table(report: &MatmulReport, style: Style) -> String {
     let what = match report.product {
         Product::Ab => "A·B",
         Product::Aa => "A·A",
@@ -186,7 +188,7 @@ fn table(report: &MatmulReport) -> String {
     let mut hosts = report.hosts.clone();
     hosts.sort();
     hosts.dedup();
-    let mut out = format!(
+    let title = format!(
         "{what}, n = {} in {blocks}×{blocks} blocks of {}, f32, {} rank{} on {}\n\n",
         report.n,
         report.block,
@@ -194,6 +196,7 @@ fn table(report: &MatmulReport) -> String {
         if report.ranks == 1 { "" } else { "s" },
         if hosts.len() == 1 { hosts[0].clone() } else { format!("{} hosts", hosts.len()) }
     );
+    let width = style.width;
     let head = [
         "layout",
         "blocks",
@@ -206,10 +209,21 @@ fn table(report: &MatmulReport) -> String {
         "waiting",
         "copying",
     ];
-    let mut rows = vec![head.map(String::from).to_vec()];
-    rows.extend(report.layouts.iter().map(|layout| row(report, layout)));
-    out += &screen::columns(&rows, 1);
-    out += "Blocks, memory and received: of the rank that has most. Of alone: beside one rank's product without transfers.\n\n";
+    let rows: Vec<Vec<String>> = report.layouts.iter().map(|layout| row(report, layout)).collect();
+    let columns = head.iter().enumerate().map(|(i, title)| {
+        let column = if i == 0 { Column::left } else { Column::right }(title, rows.iter().map(|row| row[i].clone()));
+        match *title {
+            "copying" => column.minor(4),
+            "blocks" => column.minor(3),
+            "received" => column.minor(2),
+            "of alone" => column.minor(1),
+            _ => column,
+        }
+    });
+    let table = layout::table(&columns.collect::<Vec<_>>(), style);
+    let mut out = String::from(
+        "Blocks, memory and received: of the rank that has most. Of alone: beside one rank's product without transfers.\n\n",
+    );
     for reason in &report.reasons {
         let _ = writeln!(out, "{reason}");
     }
@@ -229,7 +243,7 @@ fn table(report: &MatmulReport) -> String {
             out += &findings(report, layout.layout, run);
         }
     }
-    out
+    layout::paragraphs(&title, width) + &table + &layout::paragraphs(&out, width)
 }
 
 fn findings(report: &MatmulReport, layout: Layout, run: &RunReport) -> String {

@@ -9,5 +9,6 @@ pub mod launch;
 pub mod matmul;
 pub mod prepare;
 pub mod report;
+pub mod runs;
 pub mod speedtest;
 pub mod train;

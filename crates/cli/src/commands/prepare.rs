@@ -2,7 +2,7 @@
 
 use crate::flags::{EngineFlags, Prepare, PrepareShards};
 use crate::screen::{self, say};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use paceline::prepare::job::{Encoding, Live, Order, Settings, Threads, settings};
 use paceline::prepare::spark::Cluster;
 use paceline::{Error, Result, report, text};
@@ -174,11 +174,7 @@ impl PrepareWatcher for PrepareScreen {
         screen::print(title);
         notes.iter().for_each(|note| say!("  note: {note}"));
         if self.terminal {
-            let bar = ProgressBar::new(total);
-            if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} {eta} left") {
-                bar.set_style(style);
-            }
-            self.view().0 = bar;
+            self.view().0 = screen::bar::new(total, screen::bar::COUNT);
         }
     }
 
@@ -188,16 +184,19 @@ impl PrepareWatcher for PrepareScreen {
         }
         let mut view = self.view();
         let per_s = |n: u64| n as f64 / live.seconds.max(1e-3);
-        let rates = match live.bytes_read {
-            0 => format!("{} images/s", text::si(per_s(live.images).round())),
-            read => format!("{} images/s  {:.1} MB/s", text::si(per_s(live.images).round()), per_s(read) / 1e6),
+        let images = format!("{} images/s", text::si(per_s(live.images).round()));
+        let read = match live.bytes_read {
+            0 => String::new(),
+            read => format!("{:.1} MB/s", per_s(read) / 1e6),
         };
         view.0.set_position(live.images);
-        view.0.set_message(rates.clone());
+        view.0.set_message(screen::bar::message(&[(0, &images), (1, &read)]));
         if !self.terminal && live.seconds - view.1 >= LINE_EVERY && live.images < live.total {
             view.1 = live.seconds;
-            let left = (live.total - live.images) as f64 / per_s(live.images).max(1e-9);
-            say!("{} of {} images, {rates}, {} left", live.images, live.total, text::duration(left));
+            let gap = if read.is_empty() { "" } else { "  " };
+            let left = text::time_left((live.total - live.images) as f64 / per_s(live.images));
+            let left = left.map_or(String::new(), |left| format!(", {left} left"));
+            say!("{} of {}, {images}{gap}{read}{left}", live.images, text::counted(live.total as usize, "image"));
         }
     }
 

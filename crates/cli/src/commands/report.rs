@@ -2,21 +2,9 @@
 
 use crate::flags::Report;
 use crate::screen::{self, say};
-use paceline::record::{RunData, Study, Work, read_run, read_study, work_of};
+use paceline::record::{RunData, Study, Work, read_run, read_study, runs_in, work_of};
 use paceline::{Error, Result, report, text};
 use std::path::{Path, PathBuf};
-
-/// The run directories directly in a folder that is none itself, such as `runs` or `runs/demo`, by name.
-fn runs_below(folder: &Path) -> Vec<PathBuf> {
-    let is_run = |path: &Path| path.join("run.toml").is_file();
-    if is_run(folder) {
-        return Vec::new();
-    }
-    let entries = std::fs::read_dir(folder).into_iter().flatten().filter_map(std::result::Result::ok);
-    let mut found: Vec<PathBuf> = entries.map(|e| e.path()).filter(|p| is_run(p)).collect();
-    found.sort();
-    found
-}
 
 /// Runs the command.
 pub fn run(flags: &Report) -> Result<()> {
@@ -35,7 +23,7 @@ pub fn run(flags: &Report) -> Result<()> {
             tracing::info!("{} is not a run directory: left out", path.display());
             continue;
         }
-        let below = runs_below(path);
+        let below = runs_in(path);
         if below.is_empty() {
             add(path)?;
         }
@@ -51,17 +39,39 @@ pub fn run(flags: &Report) -> Result<()> {
     }
     if !runs.is_empty() {
         show(&runs);
-        report::write_html(&flags.html, &runs)?;
-        say!("\nreport: {}", flags.html.display());
+        let page = page(flags, flags.html.as_deref().unwrap_or(Path::new(PAGE)), &report::page_of(&runs))?;
+        report::write_html(&page, &runs)?;
+        say!("\nreport: {}", page.display());
     }
     if !studies.is_empty() {
         // Studies have other plots: a page of their own, beside the first where there are both.
-        let page = if runs.is_empty() { flags.html.clone() } else { beside(&flags.html, "speedtest") };
+        let page_path = flags.html.clone().unwrap_or_else(|| PAGE.into());
+        let page_path = if runs.is_empty() { page_path } else { beside(&page_path, "speedtest") };
+        let page = page(flags, &page_path, &report::study_page_of(&studies))?;
         super::speedtest::show(&studies);
         report::write_study_html(&page, &studies)?;
         say!("\nreport: {}", page.display());
     }
     Ok(())
+}
+
+/// Where the page goes, if nobody says.
+const PAGE: &str = "report.html";
+
+/// The path, if a page of these runs may be written there. Otherwise, if nobody named it, the next free name.
+fn page(flags: &Report, path: &Path, of: &report::PageOf) -> Result<PathBuf> {
+    if flags.force || of.may_replace(path) {
+        return Ok(path.into());
+    }
+    if flags.html.is_some() {
+        return Err(Error::user(format!(
+            "--html {}: it is there already and is no report of these runs; give another name, or --force to replace it",
+            path.display()
+        )));
+    }
+    let free = of.free_path(path);
+    say!("\n{} is there already and is no report of these runs: it is kept", path.display());
+    Ok(free)
 }
 
 fn show(runs: &[RunData]) {

@@ -3,7 +3,7 @@
 use crate::flags::{Speedtest, SpeedtestCells};
 use crate::screen::{self, say};
 use crate::signals::{End, stop_on_signal};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use paceline::prepare::speedtest::{Design, measure_cells};
 use paceline::record::{Cell, Measurement, PageCache, Study, Variant, read_study};
 use paceline::report::study;
@@ -234,11 +234,7 @@ impl StudyWatcher for StudyScreen {
         let mut view = self.view();
         (view.planned, view.total, view.begin) = (started.planned, started.images, Instant::now());
         if self.terminal {
-            let bar = ProgressBar::new(started.images);
-            if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {percent:>3}% {eta} left") {
-                bar.set_style(style);
-            }
-            view.bar = bar;
+            view.bar = screen::bar::new(started.images, screen::bar::PERCENT);
         }
     }
 
@@ -248,22 +244,18 @@ impl StudyWatcher for StudyScreen {
         }
         let mut view = self.view();
         view.images += m.images;
-        let rates = format!(
-            "{} {}, {} × {}: {} images/s  {:.1} MB/s",
-            m.cell.source,
-            m.cell.page_cache.name(),
-            m.cell.batch,
-            m.cell.batches,
-            text::si(m.images_per_s().round()),
-            m.mb_per_s()
-        );
+        let cell = format!("{} {}, {} × {}", m.cell.source, m.cell.page_cache.name(), m.cell.batch, m.cell.batches);
+        let images = format!("{} images/s", text::si(m.images_per_s().round()));
+        let bytes = format!("{:.1} MB/s", m.mb_per_s());
         view.bar.set_position(view.images);
-        view.bar.set_message(text::visible(&format!("{done}/{}  {rates}", view.planned)).into_owned());
+        let done_of = format!("{done}/{}", view.planned);
+        view.bar.set_message(screen::bar::message(&[(0, &done_of), (2, &cell), (1, &images), (3, &bytes)]));
         let seconds = view.begin.elapsed().as_secs_f64();
         if !self.terminal && seconds - view.last_line >= LINE_EVERY && done < view.planned {
             view.last_line = seconds;
-            let left = seconds * view.total.saturating_sub(view.images) as f64 / view.images.max(1) as f64;
-            say!("{done} of {} measurements, about {} left; {rates}", view.planned, text::duration(left));
+            let left = view.total.saturating_sub(view.images) as f64 * seconds / view.images as f64;
+            let left = text::time_left(left).map_or(String::new(), |left| format!(", about {left} left"));
+            say!("{done} of {} measurements{left}; {cell}: {images}  {bytes}", view.planned);
         }
     }
 

@@ -147,10 +147,11 @@ fn describe(flags: &Train, config: &config::Config, recorded: Option<&Recorded>)
     if flags.summary {
         let share = run.layout.batch.samples().div_ceil(run.layout.plan.ranks);
         let states = run.schedule.rule.states().len();
-        screen::print(&paceline::graph::summary::table(&run.graph, share, states));
+        screen::print(&paceline::graph::summary::table(&run.graph, share, states, screen::style()));
         let arena = run.schedule.arenas.iter().map(|a| a.len as u64 * 4).max().unwrap_or(0);
         let (ranks, needs) = (run.layout.plan.ranks, paceline::text::bytes(run.needs.total()));
-        say!("planned for this run: {} a rank, on {ranks} rank(s); {needs} in all", paceline::text::bytes(arena));
+        let ranks = paceline::text::counted(ranks, "rank");
+        say!("planned for this run: {} a rank, on {ranks}; {needs} in all", paceline::text::bytes(arena));
     }
     if flags.explain {
         let samples = run.schedule.phases[0].samples;

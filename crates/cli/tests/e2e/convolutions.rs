@@ -166,7 +166,7 @@ fn kept_kernels_can_be_forgotten() {
     let cpu = kept.lines().find(|line| line.starts_with("cpu = ")).unwrap();
     let others = kept.replacen("format = 2\n", "", 1).replace(cpu, "cpu = \"another\"");
     s.write("cache/kernels.toml", format!("{kept}\n{others}"));
-    has(&s.ok("bench kernels --forget"), &["removed 5 convolution(s)", "1 thread(s)", "later runs measure anew"]);
+    has(&s.ok("bench kernels --forget"), &["removed 5 convolutions", "1 thread,", "later runs measure anew"]);
     let left = s.read("cache/kernels.toml");
     assert!(left.contains("another") && !left.contains(cpu), "{left}");
     assert_eq!(s.json("bench kernels --forget=all --json")["removed"][0]["cpu"], "another");

@@ -137,7 +137,7 @@ fn bad_images_end_the_study_or_are_left_out_and_said() {
     has(&s.fails(2, &format!("{line} --run-dir one")), &["zzz.jpg", "--skip-bad"]);
     // What was measured before it is kept, and says why the study ended.
     assert!(s.read("one/summary.json").contains("zzz.jpg"));
-    has(&s.ok(&format!("{line} --skip-bad 1 --run-dir two")), &["1 bad image(s) left out", "zzz.jpg"]);
+    has(&s.ok(&format!("{line} --skip-bad 1 --run-dir two")), &["1 bad image left out", "zzz.jpg"]);
     assert!(
         measurements(&s, "two")
             .iter()

@@ -106,7 +106,10 @@ fn limited(path: &Path) -> Result<Vec<u8>> {
     let read = crate::open_regular(path).and_then(|file| file.take(BATCH_LIMIT as u64 + 1).read_to_end(&mut bytes));
     read.map_err(DataError::io("read", path))?;
     if bytes.len() > BATCH_LIMIT {
-        return Err(bad(path, format!("more than {BATCH_LIMIT} bytes, which no batch has")));
+        return Err(bad(
+            path,
+            format!("more than {}, which no batch has", paceline_base::text::bytes(BATCH_LIMIT as u64)),
+        ));
     }
     Ok(bytes)
 }

@@ -262,8 +262,8 @@ pub enum DataError {
     },
     /// An image of another size than the others.
     #[error(
-        "{place}: the image is {}×{} with {} channel(s), but samples are {}×{} with {}; give data.size, to which all are brought",
-        found[1], found[0], found[2], expected[1], expected[0], expected[2]
+        "{place}: the image is {}×{} with {}, but samples are {}×{} with {}; give data.size, to which all are brought",
+        found[1], found[0], paceline_base::text::counted(found[2], "channel"), expected[1], expected[0], expected[2]
     )]
     ImageSize {
         /// File, and record if it is in one.
@@ -316,7 +316,7 @@ pub enum DataError {
         reason: String,
     },
     /// An archive that unpacks to more than any of its kind.
-    #[error("{file}: unpacks to more than {limit} bytes, which the archive of CIFAR-10 does not; get it again")]
+    #[error("{file}: unpacks to more than {}, which the archive of CIFAR-10 does not; get it again", paceline_base::text::bytes(*limit))]
     ArchiveTooLarge {
         /// The archive.
         file: String,

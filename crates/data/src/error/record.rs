@@ -42,7 +42,9 @@ pub enum RecordError {
     },
     /// A record that is longer than we are willing to hold.
     #[error(
-        "{file}: the record at byte {offset} has {length} bytes, the most that is read from a stream is {limit}; it is damaged, or must be split"
+        "{file}: the record at byte {offset} has {}, the most that is read from a stream is {}; it is damaged, or must be split",
+        paceline_base::text::bytes(*length),
+        paceline_base::text::bytes(*limit)
     )]
     TooLong {
         /// Which file.

@@ -423,7 +423,11 @@ fn read_file(path: &Path, size: u64) -> std::result::Result<Vec<u8>, String> {
     let file = paceline_data::open_regular(path).map_err(failed)?;
     file.take(LARGEST_IMAGE + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > LARGEST_IMAGE {
-        return Err(format!("{}: larger than {} bytes, which no photo is", path.display(), LARGEST_IMAGE));
+        return Err(format!(
+            "{}: larger than {}, which no photo is",
+            path.display(),
+            paceline_base::text::bytes(LARGEST_IMAGE)
+        ));
     }
     if bytes.is_empty() {
         return Err(format!("{}: an empty file", path.display()));

@@ -6,6 +6,7 @@
 mod chart;
 mod curves;
 mod escape;
+mod place;
 mod preparation;
 mod scale;
 mod study;
@@ -24,7 +25,8 @@ use crate::compare::compare_summaries;
 use crate::digest;
 use crate::settings::Settings;
 use escape::Esc;
-pub use study::{study_html, write_study_html};
+pub use place::PageOf;
+pub use study::{study_html, study_page_of, write_study_html};
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -36,7 +38,7 @@ pub fn html(runs: &[RunData]) -> String {
         [only] => only.name.clone(),
         many => format!("{} runs compared", many.len()),
     };
-    let mut out = head(&title, &subtitle(&summaries));
+    let mut out = head(&title, &subtitle(&summaries), &page_of(runs));
     if runs.is_empty() {
         out.push_str("<p class=\"card empty\">no runs were given</p></main></body></html>");
         return out;
@@ -82,16 +84,22 @@ fn push_trainings(out: &mut String, runs: &[&RunData]) {
 }
 
 /// The page up to the first section.
-fn head(title: &str, subtitle: &str) -> String {
+fn head(title: &str, subtitle: &str, of: &PageOf) -> String {
     format!(
-        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>{0} – Paceline</title>\
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>{0} – Paceline</title>{2}\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><meta name=\"color-scheme\" content=\"light dark\">\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\">\
          <link rel=\"icon\" href=\"data:,\"><style>{STYLE}</style></head><body><header><div class=\"brand\">{LOGO}Paceline</div><h1>{0}</h1>\
          <p class=\"muted\">{1}</p></header><main>",
         Esc(title),
-        Esc(subtitle)
+        Esc(subtitle),
+        of.mark()
     )
+}
+
+/// By what the page for these runs is known.
+pub fn page_of(runs: &[RunData]) -> PageOf {
+    PageOf::runs(runs.iter().map(|run| (run.name.as_str(), run.summary.as_ref().map_or(0, |s| s.started))))
 }
 
 /// Writes the page for these runs to `path`, at once or not at all.

@@ -9,7 +9,7 @@ use paceline_record::{PageCache, Status, Study, atomic};
 use super::chart::COLOURS;
 use super::escape::Esc;
 use super::words::{end_card, push_list, push_tile, push_verdict};
-use super::{SCRIPT, head, section, study_charts};
+use super::{PageOf, SCRIPT, head, section, study_charts};
 use crate::format;
 use crate::study::{Parameter, Series, against_neither, figure, peak, series, words};
 use crate::verdict::Verdict;
@@ -21,7 +21,7 @@ pub fn study_html(studies: &[Study]) -> String {
         [only] => only.name.clone(),
         many => format!("{} speed studies compared", many.len()),
     };
-    let mut out = head(&title, &subtitle(studies));
+    let mut out = head(&title, &subtitle(studies), &study_page_of(studies));
     if series.is_empty() {
         out.push_str("<p class=\"card empty\">nothing was measured</p>");
     } else {
@@ -42,6 +42,11 @@ pub fn study_html(studies: &[Study]) -> String {
     section(&mut out, if studies.len() == 1 { "The study" } else { "The studies" }, &details);
     write!(out, "</main><script>{SCRIPT}</script></body></html>").unwrap();
     out
+}
+
+/// By what the page for these studies is known.
+pub fn study_page_of(studies: &[Study]) -> PageOf {
+    PageOf::runs(studies.iter().map(|study| (study.name.as_str(), study.summary.as_ref().map_or(0, |s| s.started))))
 }
 
 /// Writes the page for these studies to `path`, at once or not at all.

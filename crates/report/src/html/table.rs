@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::chart::COLOURS;
 use super::escape::Esc;
 use super::times::bar;
-use crate::compare::{Comparison, Row, Wins};
+use crate::compare::{Comparison, Row, Score, Wins};
 use crate::format;
 use crate::terminal::{efficiency, epochs, speed_up};
 
@@ -20,15 +20,11 @@ struct Column {
 /// The table, with what all runs share said above it.
 pub(crate) fn table(comparison: &Comparison) -> String {
     let rows = &comparison.rows;
-    let best = |wins, value: fn(&Row) -> Option<f64>| comparison.best(wins, value);
     let fastest = |wins, value: fn(&Row) -> Option<f64>| comparison.fastest(wins, value);
     let word = |title, cell: fn(&Row) -> (String, String)| Column { title, number: false, cell, best: vec![] };
     let figure = |title, cell: fn(&Row) -> (String, String), best| Column { title, number: true, cell, best };
     let mut columns = vec![
-        word("model", |row| same(&row.model)),
-        word("data", |row| same(&row.data)),
         word("strategy", |row| same(&row.strategy)),
-        word("status", |row| same(row.status.name())),
         figure("batch", |row| (format::count(row.batch), row.batch.to_string()), vec![]),
         figure("epochs", |row| (epochs(row), row.epochs.to_string()), vec![]),
         figure("cores", |row| (row.cores.to_string(), row.cores.to_string()), vec![]),
@@ -54,18 +50,21 @@ pub(crate) fn table(comparison: &Comparison) -> String {
         figure(
             "validation,\u{a0}%",
             |row| (format::accuracy(row.val_accuracy), key(row.val_accuracy)),
-            best(Wins::Largest, |row| row.val_accuracy),
+            comparison.best(Score::ValidationAccuracy),
         ),
         figure(
             "validation loss",
             |row| (format::maybe_loss(row.val_loss), key(row.val_loss)),
-            best(Wins::Smallest, |row| row.val_loss),
+            comparison.best(Score::ValidationLoss),
         ),
         figure(
             "test,\u{a0}%",
             |row| (format::accuracy(row.test_accuracy), key(row.test_accuracy)),
-            best(Wins::Largest, |row| row.test_accuracy),
+            comparison.best(Score::TestAccuracy),
         ),
+        word("status", |row| same(row.status.name())),
+        word("model", |row| same(&row.model)),
+        word("data", |row| same(&row.data)),
     ];
     let differ = word(DIFFERS, |row| same(&row.differs));
     // What is the same everywhere is said once; columns without any value say nothing.
@@ -136,12 +135,13 @@ fn push_table(out: &mut String, comparison: &Comparison, columns: &[Column], aga
                 (true, true) => " class=\"n best\"",
                 (true, false) => " class=\"n\"",
                 _ if column.title == DIFFERS => " class=\"words\"",
-                _ => "",
+                _ => " class=\"text\"",
             };
-            write!(out, "<td{class} data-v=\"{}\">{}</td>", Esc(sort), Esc(text)).unwrap();
+            write!(out, "<td{class} data-v=\"{}\" data-t=\"{}\">{}</td>", Esc(sort), column.title, Esc(text)).unwrap();
         }
         if against {
-            write!(out, "<td data-v=\"{0}\">{0}</td>", Esc(comparison.against(i))).unwrap();
+            write!(out, "<td class=\"text\" data-v=\"{0}\" data-t=\"against\">{0}</td>", Esc(comparison.against(i)))
+                .unwrap();
         }
         if times {
             write!(out, "<td class=\"where\">{}</td>", bar(&row.fractions, false)).unwrap();

@@ -7,9 +7,12 @@ use paceline_record::{RunData, Status, Summary};
 
 use super::chart::COLOURS;
 use super::escape::Esc;
-use crate::compare::{Comparison, Row};
+use crate::compare::{Comparison, Row, Score, Wins};
 use crate::format;
 use crate::verdict::{Verdict, of_summary, time};
+
+/// Of more data sets than these, tiles would be a table.
+const MOST_SETS: usize = 3;
 
 /// A few large figures: of the run, or of the best among the runs.
 pub(crate) fn tiles(summaries: &[Summary], comparison: &Comparison) -> String {
@@ -38,29 +41,47 @@ pub(crate) fn tiles(summaries: &[Summary], comparison: &Comparison) -> String {
                     String::new(),
                 );
             }
-            tile("training time", text::duration(only.seconds_train), format!("{} epochs", only.epochs.len()));
+            tile("training time", text::duration(only.seconds_train), text::counted(only.epochs.len(), "epoch"));
             tile("examples per second", format::rate(only.examples_per_s), format!("batch {}", only.batch));
         }
         _ => {
-            let mut winner = |label: &str, value: fn(&Row) -> Option<f64>, largest: bool, show: fn(f64) -> String| {
-                let found =
-                    comparison.rows.iter().filter_map(|row| value(row).filter(|v| v.is_finite()).map(|v| (v, row)));
-                let best = found.reduce(|a, b| if (b.0 > a.0) == largest && b.0 != a.0 { b } else { a });
-                if let Some((value, row)) = best {
-                    tile(label, show(value), row.name.clone());
-                }
+            let names = |rows: Vec<&Row>| match &rows[..] {
+                [one] => one.name.clone(),
+                [one, other] => format!("{} and {}", one.name, other.name),
+                [first, more @ ..] => format!("{} and {} more", first.name, more.len()),
+                [] => String::new(),
             };
-            if comparison.one_data() {
-                winner("best validation accuracy", |row| row.val_accuracy, true, format::percent);
-                winner("lowest validation loss", |row| row.val_loss, false, format::loss);
-                winner("best test accuracy", |row| row.test_accuracy, true, format::percent);
+            let evaluations = comparison.evaluations();
+            for (label, score, show) in [
+                ("best validation accuracy", Score::ValidationAccuracy, format::percent as fn(f64) -> String),
+                ("lowest validation loss", Score::ValidationLoss, format::loss),
+                ("best test accuracy", Score::TestAccuracy, format::percent),
+            ] {
+                // A best is named only among runs that were measured on the same data, and only where they differ.
+                let best = comparison.best(score);
+                for &first in evaluations.iter().take(MOST_SETS) {
+                    let rows = comparison.rows.iter().zip(&best);
+                    let rows: Vec<&Row> =
+                        rows.filter(|(row, best)| **best && row.evaluation == first).map(|(row, _)| row).collect();
+                    let Some(value) = rows.first().and_then(|row| score.of(row)) else { continue };
+                    let on = match evaluations.len() {
+                        1 => String::new(),
+                        _ => format!(" on {}", comparison.rows[first].data),
+                    };
+                    tile(&format!("{label}{on}"), show(value), names(rows));
+                }
             }
             // Speeds of different work have no winner.
-            if comparison.one_work() {
-                winner("shortest training", |row| Some(row.seconds).filter(|&s| s > 0.0), false, text::duration);
-                winner("most examples per second", |row| Some(row.examples_per_s), true, format::rate);
-            } else {
-                winner("highest speed-up", |row| row.speed_up, true, |ratio| format!("{ratio:.2}×"));
+            let fastest = comparison.fastest(Wins::Largest, |row| Some(row.examples_per_s));
+            let fastest: Vec<&Row> =
+                comparison.rows.iter().zip(fastest).filter(|(_, best)| *best).map(|(row, _)| row).collect();
+            if let (true, Some(first)) = (comparison.one_work(), fastest.first()) {
+                tile("most examples per second", format::rate(first.examples_per_s), names(fastest.clone()));
+                let shortest = comparison.fastest(Wins::Smallest, |row| Some(row.seconds).filter(|&s| s > 0.0));
+                let shortest = comparison.rows.iter().zip(shortest).filter(|(_, best)| *best).map(|(row, _)| row);
+                let shortest: Vec<&Row> = shortest.collect();
+                let seconds = shortest.iter().map(|row| row.seconds).reduce(f64::min);
+                tile("shortest training", seconds.map_or(format::NONE.into(), text::duration), names(shortest));
             }
         }
     }
@@ -174,7 +195,7 @@ fn facts(run: &RunData, summary: &Summary) -> Vec<(&'static str, String)> {
     let machine = &summary.machine;
     let parts = [
         machine.cpu.clone(),
-        known(machine.cores as u64, format!("{} cores", machine.cores)),
+        known(machine.cores as u64, text::counted(machine.cores, "core")),
         known(machine.memory_bytes, text::bytes(machine.memory_bytes)),
         machine.os.clone(),
     ];
@@ -185,15 +206,7 @@ fn facts(run: &RunData, summary: &Summary) -> Vec<(&'static str, String)> {
         ("data", summary.data.clone()),
         ("strategy", summary.strategy.clone()),
         ("exactness", format!("{}: {}", summary.exactness.name(), summary.exactness.words())),
-        (
-            "replicas",
-            format!(
-                "{} with {} thread{} each",
-                summary.replicas,
-                summary.threads,
-                if summary.threads == 1 { "" } else { "s" }
-            ),
-        ),
+        ("replicas", format!("{} with {} each", summary.replicas, text::counted(summary.threads, "thread"))),
         ("plan", summary.plan.clone().unwrap_or_default()),
         ("seed", summary.seed.to_string()),
         ("unfinished epoch", summary.partial.as_ref().map(format::partial).unwrap_or_default()),

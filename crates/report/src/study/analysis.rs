@@ -167,9 +167,17 @@ impl Series {
     /// How its images were read, in words: series that differ in it do not measure the same work.
     pub fn reading(&self) -> String {
         let Some(Measurement { cell, .. }) = self.measurements.first() else { return String::new() };
-        let decoded = if cell.decode { format!("decoded to {}", cell.size) } else { "not decoded".into() };
         let unchecked = if cell.form == Form::Records && !cell.verify { ", not verified" } else { "" };
-        format!("{decoded}{unchecked}")
+        format!("{}{unchecked}", self.decoding())
+    }
+
+    /// What was made of the bytes, in words.
+    fn decoding(&self) -> String {
+        match self.measurements.first() {
+            Some(Measurement { cell, .. }) if cell.decode => format!("decoded to {}", cell.size),
+            Some(_) => "not decoded".into(),
+            None => String::new(),
+        }
     }
 
     /// The measurements under a condition.
@@ -249,12 +257,14 @@ fn counts(m: &Measurement) -> bool {
     m.seconds > 0.0 && m.not_cold.is_none()
 }
 
-/// Adds how it was read, engine, then study, to names that would be the same.
+/// Adds how it was read, engine, then study, to names that would be the same; how it was read also where some were decoded and some
+/// were not, since they stand in one table and decoding takes most of the time.
 fn name_apart(all: &mut [Series], studies: &[Study]) {
     let readings: Vec<(String, String)> = all.iter().map(|s| (s.name.clone(), s.reading())).collect();
+    let mixed = all.iter().any(|s| s.decoding() != all[0].decoding());
     for series in all.iter_mut() {
         let mine = series.reading();
-        if readings.iter().any(|(name, reading)| *name == series.name && *reading != mine) {
+        if mixed || readings.iter().any(|(name, reading)| *name == series.name && *reading != mine) {
             series.name = format!("{}, {mine}", series.name);
         }
     }

@@ -4,9 +4,8 @@ use std::fmt::Write;
 
 use super::analysis::{Parameter, Series};
 use super::words::times;
-use crate::Style;
 use crate::format;
-use crate::grid::{Column, render};
+use paceline_base::layout::{Column, Style, table};
 
 /// The tables of these series.
 pub fn tables(series: &[Series], style: Style) -> String {
@@ -29,7 +28,7 @@ pub fn tables(series: &[Series], style: Style) -> String {
 
 fn section(out: &mut String, title: &str, columns: &[Column], style: Style) {
     let gap = if out.is_empty() { "" } else { "\n" };
-    let _ = write!(out, "{gap}{title}\n\n{}", render(columns, style.width, style.bold));
+    let _ = write!(out, "{gap}{title}\n\n{}", table(columns, style));
 }
 
 fn noise(value: Option<f64>) -> String {
@@ -40,13 +39,13 @@ fn overview(series: &[Series]) -> Vec<Column> {
     let texts = |text: fn(&Series) -> String| series.iter().map(text).collect::<Vec<_>>();
     vec![
         Column::left("source", texts(|s| s.name.clone())).shrinking(12),
-        Column::left("form", texts(|s| s.form.name().into())),
+        Column::left("form", texts(|s| s.form.name().into())).minor(4),
         Column::left("condition", texts(|s| s.grid.name())),
         Column::right("images/s", texts(|s| format::rate(s.images_per_s))),
         Column::right("MB/s", texts(|s| format::rate(s.mb_per_s))),
-        Column::right("an image", texts(|s| bytes(s.bytes_per_image))),
-        Column::right("noise %", texts(|s| noise(s.noise))),
-        Column::right("measured", texts(|s| s.measurements.len().to_string())),
+        Column::right("an image", texts(|s| bytes(s.bytes_per_image))).minor(3),
+        Column::right("noise %", texts(|s| noise(s.noise))).minor(1),
+        Column::right("measured", texts(|s| s.measurements.len().to_string())).minor(2),
     ]
 }
 
@@ -85,10 +84,10 @@ fn fits(series: &[Series]) -> Vec<Column> {
         Column::right("95 % from", texts(&|(_, e)| e.linear.filter(|l| l.low.is_finite()).map(|l| figure(l.low)))),
         Column::right("to", texts(&|(_, e)| e.linear.filter(|l| l.high.is_finite()).map(|l| figure(l.high)))),
         Column::right("R²", texts(&|(_, e)| e.linear.map(|l| two(l.r2)))),
-        Column::right("R² quadratic", texts(&|(_, e)| e.quadratic.map(|q| two(q.r2)))),
-        Column::right("peak", texts(&|(_, e)| peak(e).map(|p| format!("{p:.0}")))),
-        Column::right("r", texts(&|(_, e)| e.linear.map(|l| two(l.pearson)))),
-        Column::right("rank r", texts(&|(_, e)| e.spearman.map(two))),
+        Column::right("R² quadratic", texts(&|(_, e)| e.quadratic.map(|q| two(q.r2)))).minor(3),
+        Column::right("peak", texts(&|(_, e)| peak(e).map(|p| format!("{p:.0}")))).minor(2),
+        Column::right("r", texts(&|(_, e)| e.linear.map(|l| two(l.pearson)))).minor(5),
+        Column::right("rank r", texts(&|(_, e)| e.spearman.map(two))).minor(4),
     ]
 }
 
@@ -117,10 +116,10 @@ fn conditions(series: &[Series]) -> Vec<Column> {
         Column::left("page cache", texts(&|(_, c)| c.condition.page_cache.name().into())),
         Column::left("variant", texts(&|(_, c)| c.condition.variant.name().into())),
         Column::right("images/s", texts(&|(_, c)| format::rate(c.images_per_s))),
-        Column::right("MB/s", texts(&|(_, c)| format::rate(c.mb_per_s))),
+        Column::right("MB/s", texts(&|(_, c)| format::rate(c.mb_per_s))).minor(2),
         Column::right("against neither", texts(&|(_, c)| against_neither(c))),
-        Column::right("from memory %", texts(&|(_, c)| format::share(c.from_cache))),
-        Column::right("noise %", texts(&|(_, c)| noise(c.noise))),
+        Column::right("from memory %", texts(&|(_, c)| format::share(c.from_cache))).minor(4),
+        Column::right("noise %", texts(&|(_, c)| noise(c.noise))).minor(3),
     ]
 }
 

@@ -33,11 +33,11 @@ pub fn input_bound(split: &[TimeSplit], facts: &InputFacts, stages: &[Stage]) ->
     };
     verdict(
         format!(
-            "input takes {} % of the step; {} is the slowest stage, with {} % of the work of {} input thread(s)",
+            "input takes {} % of the step; {} is the slowest stage, with {} % of the work of {}",
             share(input),
             slowest.name,
             share(slowest.busy / work),
-            facts.threads
+            text::counted(facts.threads, "input thread")
         ),
         knobs(&slowest.name, facts).join(", or "),
     )
@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(
             verdict.to_string(),
             "input bound: input takes 62 % of the step; decode is the slowest stage, with 95 % of the work of 1 input \
-             thread(s); --cache memory would keep the decoded images (387 MiB), or data.threads=2, or prepare with --raw, \
+             thread; --cache memory would keep the decoded images (387 MiB), or data.threads=2, or prepare with --raw, \
              or with --size 96"
         );
         assert_eq!(input_bound(&split(2.0, 8.0), &facts(), &stages), None);

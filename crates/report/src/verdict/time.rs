@@ -3,7 +3,7 @@
 use paceline_record::{CpuUse, Part, TimeSplit};
 
 use super::{Level, Topic, Verdict};
-use crate::compare::{Comparison, Row};
+use crate::compare::{Comparison, Row, SPEED_NOISE};
 use crate::format::{list, share};
 use paceline_base::text;
 
@@ -222,8 +222,8 @@ pub fn scaling(comparison: &Comparison) -> Vec<(usize, Verdict)> {
             share(efficiency)
         );
         let what = if more_cores { "more cores" } else { "more replicas" };
-        if speed_up < 1.05 {
-            let how = if speed_up < 0.95 { "but slower" } else { "no faster" };
+        if speed_up < 1.0 + SPEED_NOISE {
+            let how = if speed_up < 1.0 - SPEED_NOISE { "but slower" } else { "no faster" };
             let advice = "use fewer replicas, or a larger batch so that each has enough to do";
             out.push((i, Verdict::new(Topic::Scaling, Level::Warning, format!("{what}, {how}"), reason, advice)));
         } else if efficiency < 0.5 {

@@ -1,39 +1,43 @@
-//! `paceline config explain`: the schema in words, in at most 100 columns.
+//! `paceline config explain`: the schema in words.
 
 use super::declare::{Key, Section};
 use super::elsewhere;
 use super::schema::{Config, KEYS, SECTIONS};
+use paceline_base::layout::{hanging, wrap};
 use paceline_base::text::did_you_mean;
 use paceline_base::{Error, Result};
 
-/// Widest line.
-const WIDTH: usize = 100;
+/// What the meaning wants for itself, to stand beside key and default.
+const MEANING: usize = 40;
+/// Narrower than this, lines would hold a word or two.
+const NARROWEST: usize = 40;
 
 /// Every key, in the order of the file.
 pub fn keys() -> &'static [Key] {
     KEYS
 }
 
-/// What can be written: everything, one section (`train`), or one key (`train.batch`).
+/// What can be written: everything, one section (`train`), or one key (`train.batch`); in lines of at most `width`.
 ///
 /// # Errors
 /// If there is no such key or section; the nearest is suggested.
-pub fn explain(what: Option<&str>) -> Result<String> {
+pub fn explain(what: Option<&str>, width: usize) -> Result<String> {
+    let width = width.max(NARROWEST);
     let Some(what) = what else {
         let intro = "A configuration is a TOML file that begins with `format = 1`. A key is written as `key = value` \
                      below its [section], or given on the command line as `--set section.key=value`.";
-        let mut text = wrap(intro, WIDTH).join("\n") + "\n";
+        let mut text = wrap(intro, width).join("\n") + "\n";
         for section in SECTIONS {
             text.push('\n');
-            text += &explain_section(section);
+            text += &explain_section(section, width);
         }
         return Ok(text);
     };
     if let Some(section) = SECTIONS.iter().find(|section| section.name == what) {
-        return Ok(explain_section(section));
+        return Ok(explain_section(section, width));
     }
     match KEYS.iter().find(|key| key.path == what) {
-        Some(key) => Ok(table(&[key])),
+        Some(key) => Ok(table(&[key], width)),
         None => Err(Error::user(unknown_key(what))),
     }
 }
@@ -79,44 +83,39 @@ pub(super) fn then(first: &str, second: &str) -> String {
     format!("{first}{} {second}", if first.ends_with('?') { "" } else { ";" })
 }
 
-fn explain_section(section: &Section) -> String {
+fn explain_section(section: &Section, width: usize) -> String {
     let keys: Vec<_> = KEYS.iter().filter(|key| key.section == section.name).collect();
-    format!("[{}]  {}\n\n{}", section.name, section.meaning(), table(&keys))
+    let title = hanging(&format!("[{}]  ", section.name), &section.meaning(), width);
+    format!("{title}\n{}", table(&keys, width))
 }
 
-/// Three columns: key, default, and what may be written with its meaning below.
-fn table(keys: &[&Key]) -> String {
+/// Three columns: key, default, and what may be written with its meaning below; where that leaves too little room, the key and its
+/// default in a line of their own.
+fn table(keys: &[&Key], width: usize) -> String {
     // Widths of all keys, so that sections line up with each other.
     let column = |text: fn(&Key) -> usize| KEYS.iter().map(text).max().unwrap_or(0) + 2;
     let (first, second) = (column(|key| key.path.len()), column(|key| key.default_text().chars().count()));
-    let indent = " ".repeat(2 + first + second);
-    let mut text = format!("  {:first$}{:second$}values and meaning\n", "key", "default");
+    let beside = width >= 2 + first + second + MEANING;
+    let indent = if beside { 2 + first + second } else { 6 };
+    let mut text = String::new();
+    if beside {
+        text = format!("  {:first$}{:second$}values and meaning\n", "key", "default");
+    }
     for key in keys {
-        let mut lines = wrap(&key.kind(), WIDTH - indent.len());
-        lines.extend(wrap(&key.meaning(), WIDTH - indent.len()));
-        text += &format!("  {:first$}{:second$}{}\n", key.path, key.default_text(), lines[0]);
-        for line in &lines[1..] {
-            text += &format!("{indent}{line}\n");
+        let lines = wrap(&key.kind(), width - indent).into_iter().chain(wrap(&key.meaning(), width - indent));
+        let mut head = format!("  {:first$}{:second$}", key.path, key.default_text());
+        if !beside {
+            text += format!("  {:first$}{}", key.path, key.default_text()).trim_end();
+            text += "\n";
+            head = " ".repeat(indent);
+        }
+        for (i, line) in lines.enumerate() {
+            text += if i == 0 { head.clone() } else { " ".repeat(indent) }.as_str();
+            text += &line;
+            text += "\n";
         }
     }
     text
-}
-
-/// Breaks a text between words.
-fn wrap(text: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let line = lines.last_mut().expect("there is always a line");
-        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
-            lines.push(word.into());
-        } else {
-            if !line.is_empty() {
-                line.push(' ');
-            }
-            line.push_str(word);
-        }
-    }
-    lines
 }
 
 #[cfg(test)]
@@ -125,26 +124,29 @@ mod tests {
 
     #[test]
     fn everything_is_explained_within_the_width() {
-        let text = explain(None).unwrap();
-        for key in keys() {
-            assert!(text.contains(key.path), "{} is missing", key.path);
-            assert!(text.contains(&key.default_text()), "the default of {} is missing", key.path);
-            assert!(!key.meaning().is_empty(), "{} has no meaning", key.path);
-            assert!(explain(Some(key.path)).unwrap().contains(key.path));
-        }
-        for section in SECTIONS {
-            assert!(text.contains(&format!("[{}]  {}", section.name, section.meaning())));
-        }
-        for line in text.lines() {
-            assert!(line.chars().count() <= WIDTH, "too wide: {line}");
+        for width in [60, 80, 100, 120] {
+            let text = explain(None, width).unwrap();
+            let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            for key in keys() {
+                assert!(text.contains(key.path), "{} is missing", key.path);
+                assert!(text.contains(&key.default_text()), "the default of {} is missing", key.path);
+                assert!(!key.meaning().is_empty(), "{} has no meaning", key.path);
+                assert!(explain(Some(key.path), width).unwrap().contains(key.path));
+            }
+            for section in SECTIONS {
+                assert!(flat.contains(&format!("[{}] {}", section.name, section.meaning())));
+            }
+            for line in text.lines() {
+                assert!(line.chars().count() <= width, "too wide for {width}: {line}");
+            }
         }
     }
 
     #[test]
     fn a_section_or_a_key_is_explained_alone() {
-        let train = explain(Some("train")).unwrap();
+        let train = explain(Some("train"), 100).unwrap();
         assert!(train.contains("train.batch") && !train.contains("model.preset"));
-        let batch = explain(Some("train.batch")).unwrap();
+        let batch = explain(Some("train.batch"), 100).unwrap();
         assert!(batch.contains("32*workers") && !batch.contains("train.epochs"));
     }
 
@@ -162,7 +164,7 @@ mod tests {
     #[test]
     fn wrong_names_are_answered_with_the_nearest() {
         let check = |what, expected: &str| {
-            let error = explain(Some(what)).unwrap_err();
+            let error = explain(Some(what), 100).unwrap_err();
             assert!(error.message().contains(expected), "{error}");
         };
         check("train.bacth", "there is no key train.bacth; did you mean train.batch?");

@@ -244,8 +244,11 @@ impl RunData {
         let rows = rows_ahead(config, batch);
         let size: usize = source.shape().iter().product();
         Some(format!(
-            "input: {} thread(s) decode ahead into {rows} rows ({}); cache {}",
-            threads(config),
+            "input: {} ahead into {rows} rows ({}); cache {}",
+            match threads(config) {
+                1 => "1 thread decodes".to_string(),
+                n => format!("{n} threads decode"),
+            },
             text::bytes((rows * size) as u64),
             config.data.cache
         ))

@@ -183,7 +183,8 @@ fn crowded(all: &[Facts]) -> Option<Problem> {
             let here: Vec<&Facts> = all.iter().filter(|f| f.host == *host).collect();
             let threads: usize = here.iter().map(|f| f.threads.max(1)).sum();
             let cores = here.iter().map(|f| f.cores).max()?;
-            (cores > 0 && threads > cores).then(|| format!("{host} has {cores} core(s) for {threads} threads"))
+            (cores > 0 && threads > cores)
+                .then(|| format!("{host} has {} for {threads} threads", text::counted(cores, "core")))
         })
         .collect();
     (!words.is_empty()).then(|| Problem {
@@ -258,7 +259,7 @@ mod tests {
         said(&with(&|f| f.configuration = "x".into()), &[0.0; 4], true, &["3 (b)", "configuration"]);
         said(&with(&|f| f.data = Some("x".into())), &[0.0; 4], true, &["3 (b)", "training data", "data.placement"]);
         said(&with(&|f| f.cpu = "x".into()), &[0.0; 4], false, &["3 (b)", "processor"]);
-        said(&with(&|f| f.threads = 2), &[0.0; 4], false, &["b has 2 core(s) for 3 threads"]);
+        said(&with(&|f| f.threads = 2), &[0.0; 4], false, &["b has 2 cores for 3 threads"]);
         said(&four(), &[0.0, 0.0, -7.0, -7.0], false, &["b by -7.0 s", "chrony"]);
     }
 

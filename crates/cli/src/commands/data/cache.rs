@@ -36,15 +36,15 @@ fn show(folder: &Path, as_json: bool) -> Result<()> {
     if files.is_empty() {
         let _ = writeln!(out, "no decoded samples in {}", folder.display());
     } else {
-        let count = if files.len() == 1 { "1 cache".into() } else { format!("{} caches", files.len()) };
+        let count = text::counted(files.len(), "cache");
         let _ = writeln!(out, "{}: {count}, {}", folder.display(), text::bytes(bytes));
     }
     for file in &files {
         let _ = writeln!(out, "\n{}\n  {}", plain(&file.name()), plain(&data(file)));
-        let samples = file.samples.map_or(String::new(), |n| format!(", {n} samples"));
+        let samples = file.samples.map_or(String::new(), |n| format!(", {}", text::counted(n as usize, "sample")));
         let _ = writeln!(out, "  {}{samples}, last used {}; {}", text::bytes(file.bytes), ago(file.idle), state(file));
     }
-    screen::print(&out);
+    screen::tell(&out);
     Ok(())
 }
 
@@ -74,7 +74,7 @@ fn clear(folder: &Path, flags: &DataCache) -> Result<()> {
             0 => writeln!(out, "nothing was removed from {}", folder.display()),
             n => writeln!(out, "{n} removed, {} freed in {}", text::bytes(bytes), folder.display()),
         };
-        screen::print(&out);
+        screen::tell(&out);
     }
     // Whoever names a file wants that one gone.
     match cleared.iter().find_map(|c| Some((&c.file, c.kept.as_ref()?))) {

@@ -6,10 +6,10 @@ mod words;
 use crate::flags::{Data, DataCommand};
 use crate::screen::{self, say};
 use indicatif::{ProgressBar, ProgressStyle};
+use paceline::base::layout;
 use paceline::data::Catalogue;
 use paceline::data::info::Look;
 use paceline::{Error, Result};
-use std::fmt::Write;
 use std::path::Path;
 
 /// Runs the command.
@@ -37,15 +37,16 @@ fn list(catalogue: &Catalogue, as_json: bool) -> Result<()> {
     if as_json {
         return json(&entries);
     }
+    let width = screen::known_width().unwrap_or(usize::MAX);
     let mut out = String::new();
     for e in &entries {
-        let _ = writeln!(out, "{:<15} {}", e.name, e.description);
+        out += &layout::hanging(&format!("{:<15} ", e.name), &e.description, width);
         let counts = format!("{} training and {} test samples", e.train, e.test);
         let place = match (e.present, &e.place) {
             (true, place) => format!("present: {place}"),
             (false, _) => format!("not here: paceline data get {}", e.name),
         };
-        let _ = writeln!(out, "{:<15} {counts}; licence {}; {place}", "", e.licence);
+        out += &layout::hanging(&" ".repeat(16), &format!("{counts}; licence {}; {place}", e.licence), width);
     }
     screen::print(&out);
     Ok(())
@@ -53,9 +54,7 @@ fn list(catalogue: &Catalogue, as_json: bool) -> Result<()> {
 
 fn get(catalogue: &Catalogue, name: &str, from: Option<&Path>, url: Option<&str>) -> Result<()> {
     let bar = ProgressBar::new(0);
-    if let Ok(style) =
-        ProgressStyle::with_template("{msg} {bar:30} {bytes}/{total_bytes} {binary_bytes_per_sec} eta {eta}")
-    {
+    if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {bytes}/{total_bytes} {binary_bytes_per_sec}") {
         bar.set_style(style);
     }
     let got = catalogue.get(name, from, url, &mut |p| {
@@ -78,7 +77,7 @@ fn info(catalogue: &Catalogue, what: &str, look: &Look, png: Option<&Path>, as_j
     if as_json {
         json(&info)?;
     } else {
-        screen::print(&words::info(&info));
+        screen::tell(&words::info(&info));
     }
     if let Some(folder) = png {
         let saved = catalogue.save_images(what, look, folder)?;

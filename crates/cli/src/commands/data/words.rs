@@ -79,6 +79,14 @@ fn span(spread: &Spread) -> String {
     if spread.min == spread.max { spread.min.to_string() } else { format!("{}–{}", spread.min, spread.max) }
 }
 
+/// "3.0 KiB", or "1.0 KiB – 5.0 KiB".
+fn sizes(spread: &Spread) -> String {
+    match (bytes(spread.min as u64), bytes(spread.max as u64)) {
+        (min, max) if min == max => min,
+        (min, max) => format!("{min} – {max}"),
+    }
+}
+
 fn records(out: &mut String, info: &RecordsInfo) -> std::fmt::Result {
     let what = match info.content {
         Content::Nothing => "no records",
@@ -99,7 +107,7 @@ fn records(out: &mut String, info: &RecordsInfo) -> std::fmt::Result {
     };
     writeln!(out, "{} records in {files}, {} on disk, {checked}", info.records, bytes(info.bytes))?;
     if info.records > 0 {
-        writeln!(out, "records of {} bytes, {} in all", span(&info.data), bytes(info.data.sum))?;
+        writeln!(out, "records of {}, {} in all", sizes(&info.data), bytes(info.data.sum))?;
     }
     if !info.parts.is_empty() {
         let parts: Vec<String> = info.parts.iter().map(|part| format!("{} {}", part.name, part.count)).collect();
@@ -136,7 +144,7 @@ fn records(out: &mut String, info: &RecordsInfo) -> std::fmt::Result {
         classes(out, &info.classes)?;
     }
     for record in &info.first {
-        writeln!(out, "{} at byte {}, {} bytes", record.file, record.offset, record.bytes)?;
+        writeln!(out, "{} at byte {}, {}", record.file, record.offset, bytes(record.bytes as u64))?;
         let width = record.features.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).min(32);
         for (name, value) in record.features.iter().take(MOST) {
             writeln!(out, "  {name:<width$} {value}")?;
@@ -167,7 +175,7 @@ fn features(out: &mut String, features: &[FeatureInfo], records: usize) -> std::
     for feature in features.iter().take(MOST) {
         let shape = format!("[{}]", span(&feature.values));
         let sizes = match &feature.bytes {
-            Some(sizes) if sizes.sum > 0 => format!("of {} bytes, {} in all", span(sizes), bytes(sizes.sum)),
+            Some(spread) if spread.sum > 0 => format!("of {}, {} in all", sizes(spread), bytes(spread.sum)),
             _ => String::new(),
         };
         let missing = match records - feature.records {

@@ -1,0 +1,39 @@
+//! The list of a folder's runs.
+
+use paceline_base::layout::{Column, Style, table};
+use paceline_base::text;
+use paceline_record::{RunEntry, Work};
+
+use crate::format;
+
+/// Runs, one in a row.
+pub fn runs_table(runs: &[&RunEntry], style: Style) -> String {
+    let texts = |text: &dyn Fn(&RunEntry) -> String| runs.iter().map(|run| text(run)).collect::<Vec<_>>();
+    let model = |run: &RunEntry| match run.work {
+        Work::Train => run.model.clone(),
+        Work::Prepare => "prepare".into(),
+        Work::Speedtest => "speedtest".into(),
+    };
+    let columns = [
+        Column::left("run", texts(&|run| run.name.clone())).shrinking(12),
+        Column::left("status", texts(&|run| run.status.as_ref().map_or("unreadable", |s| s.name()).into())),
+        Column::left("model", texts(&model)).shrinking(8).minor(4),
+        Column::left("data", texts(&|run| run.data.clone())).shrinking(10).minor(5),
+        Column::right("epochs", texts(&epochs)),
+        Column::right("val %", texts(&|run| format::accuracy(run.best_val_accuracy))),
+        Column::right("test %", texts(&|run| format::accuracy(run.test_accuracy))).minor(1),
+        Column::right("ex/s", texts(&|run| run.examples_per_s.map_or(format::NONE.into(), format::rate))).minor(2),
+        Column::left("began (UTC)", texts(&|run| text::date(run.started).trim_end_matches(" UTC").into())),
+        Column::right("size", texts(&|run| text::bytes(run.bytes))).minor(3),
+    ];
+    table(&columns, style)
+}
+
+/// Epochs done, of those asked for.
+fn epochs(run: &RunEntry) -> String {
+    match run.epochs_planned {
+        0 => format::NONE.into(),
+        planned if planned == run.epochs => run.epochs.to_string(),
+        planned => format!("{}/{planned}", run.epochs),
+    }
+}
