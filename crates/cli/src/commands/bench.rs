@@ -32,7 +32,7 @@ fn kernels(flags: &BenchKernels) -> Result<()> {
         let text = serde_json::to_string_pretty(&report).map_err(|e| Error::internal(e.to_string()))?;
         screen::print(&(text + "\n"));
     } else {
-        screen::print_table(&table(&report, screen::style()));
+        screen::print_table(&table(&report, screen::style_in_full()));
     }
     Ok(())
 }

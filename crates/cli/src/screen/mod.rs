@@ -97,6 +97,11 @@ fn width_from(columns: Option<&str>, terminal: Option<usize>) -> Option<usize> {
     columns.filter(|&width| width > 0).or(terminal.filter(|&width| width > 0)).map(|width| width.max(NARROWEST))
 }
 
+/// [`style`], but files and pipes get every name in full, however wide that is.
+pub fn style_in_full() -> Style {
+    Style { width: known_width().unwrap_or(usize::MAX), ..style() }
+}
+
 /// A word of a command line, quoted where a shell would take it apart.
 pub fn shell_word(word: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./:,=@%+".contains(c);
