@@ -7,7 +7,7 @@ mod sample;
 mod study_sample;
 
 use paceline_base::stage::Stage;
-use paceline_record::{Prepared, Status, Summary, Work};
+use paceline_record::{Machine, Prepared, Status, Summary, Work};
 use paceline_report::study::{series, tables};
 use paceline_report::{Style, closing_table, compare, comparison_table, digest, preparation_table};
 use sample::four;
@@ -52,6 +52,7 @@ fn the_end_of_a_preparation() {
         seconds_train: 21.5,
         seconds_total: 22.1,
         peak_rss_bytes: 93_000_000,
+        machine: Machine { cores: 2, ..Machine::default() },
         prepared: Some(Prepared {
             destination: "/data/flowers/shards".into(),
             shards: 16,

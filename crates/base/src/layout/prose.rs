@@ -11,8 +11,8 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
 fn broken(text: &str, first: usize, others: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut used = 0;
-    for word in text.split_whitespace() {
-        let size = columns(word);
+    for word in words(text) {
+        let size = columns(&word);
         let width = if lines.len() == 1 { first } else { others };
         if used > 0 && used + 1 + size > width {
             lines.push(String::new());
@@ -23,10 +23,27 @@ fn broken(text: &str, first: usize, others: usize) -> Vec<String> {
             line.push(' ');
             used += 1;
         }
-        line.push_str(word);
+        line.push_str(&word);
         used += size;
     }
     lines
+}
+
+/// Words of a text; a number and its unit are one.
+fn words(text: &str) -> Vec<String> {
+    const UNITS: [&str; 14] = ["%", "×", "µs", "ms", "s", "min", "h", "B", "KiB", "MiB", "GiB", "TiB", "k", "M"];
+    let mut words: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        let unit = UNITS.contains(&word.trim_end_matches([',', ';', ':', '.', ')']));
+        match words.last_mut() {
+            Some(last) if unit && last.ends_with(|c: char| c.is_ascii_digit()) => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            _ => words.push(word.into()),
+        }
+    }
+    words
 }
 
 /// Lines of which the first begins with `first`, and all others with as many blanks as `inner`.
@@ -120,6 +137,7 @@ mod tests {
         assert_eq!(wrap("one two three", 8), ["one two", "three"]);
         assert_eq!(wrap("a/very/long/path is one word", 6), ["a/very/long/path", "is one", "word"]);
         assert_eq!(wrap("", 6), [""]);
+        assert_eq!(wrap("falls by 9.4 %, in 12 ms s", 12), ["falls by", "9.4 %, in", "12 ms s"]);
         assert_eq!(hanging("note: ", "one two three four", 20), "note: one two three\n      four\n");
         // A wide label does not squeeze the text into a narrow column.
         assert_eq!(hanging("a-long-name: ", "one two three four", 20), "a-long-name: one two\n  three four\n");
