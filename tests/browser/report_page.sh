@@ -47,6 +47,23 @@ sys.exit(f"asked for {sorted(foreign)}" if foreign else 0)
 END
 ! grep -Eio '(src|href)="(https?:)?//[^"]*"|url\((https?:)?//[^)]*\)|@import' "$page" || fail "the page names other hosts"
 
+# At any width the page itself does not scroll sideways, and the comparison is there whole. Chromium's window has at least 500 pixels:
+# a frame stands for narrower ones.
+sed 's|</body>|<script>addEventListener("load",()=>parent.postMessage([innerWidth,document.documentElement.scrollWidth,[...document.querySelectorAll(".compared")].filter(e=>e.scrollWidth>e.clientWidth+1).length].join(" "),"*"))</script></body>|' \
+    "$page" >"$work/measured.html"
+for width in 360 768 1280; do
+    cat >"$work/frame.html" <<END
+<!doctype html><html><body style="margin:0"><iframe src="measured.html" width="$width" height="2000" style="border:0"></iframe>
+<script>addEventListener("message",e=>{document.documentElement.dataset.measured=e.data})</script></body></html>
+END
+    page="$work/frame.html" browse --dump-dom >"$work/frame-dom.html" || fail "chromium failed at $width pixels"
+    read -r inner scroll cut < <(grep -o 'data-measured="[^"]*"' "$work/frame-dom.html" | tr -dc '0-9 \n') ||
+        fail "the page at $width pixels was not measured"
+    [ "$inner" = "$width" ] || fail "the frame has $inner pixels instead of $width"
+    [ "$scroll" -le "$inner" ] || fail "at $width pixels the page is $scroll wide"
+    [ "$cut" = 0 ] || fail "at $width pixels $cut comparison tables are cut off"
+done
+
 browse --screenshot="$shots/report.png" >/dev/null || fail "no screenshot"
 [ "$(stat -c %s "$shots/report.png")" -gt 20000 ] || fail "the screenshot is empty"
 echo "report_page: $curves curves, table, silent console; screenshot $shots/report.png"

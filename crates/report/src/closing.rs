@@ -137,15 +137,20 @@ fn times(summary: &Summary, style: Style) -> String {
     let others: usize = Part::ALL.iter().map(|&part| columns(&title(part)) + 2).sum();
     let others = others + splits.iter().map(|(name, _)| columns(name) + 2).max().unwrap_or(0);
     let length = style.width.saturating_sub(others).clamp(BAR.0, BAR.1);
-    let mut all = vec![Column::left("", splits.iter().map(|(_, split)| bar(&split.fractions(), length))).minor(1)];
+    let mut all = vec![Column::left("", splits.iter().map(|(_, split)| bar(&split.fractions(), length))).minor(3)];
     if summary.split.len() > 1 {
         all.insert(0, names);
     }
     for part in Part::ALL {
         let shares: Vec<f64> = splits.iter().map(|(_, split)| split.fractions().get(part)).collect();
         let column = Column::right(&title(part), shares.iter().map(|&share| format::share(share)));
-        // What took no time is missed least.
-        all.push(if shares.iter().any(|&share| share > 0.0) { column } else { column.minor(2) });
+        // What took no time is missed least; what is mostly waiting and computing, most.
+        all.push(match part {
+            _ if shares.iter().all(|&share| share == 0.0) => column.minor(4),
+            Part::Checkpoint => column.minor(2),
+            Part::Update => column.minor(1),
+            _ => column,
+        });
     }
     table(&all, style)
 }

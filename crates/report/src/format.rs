@@ -80,8 +80,11 @@ pub(crate) fn count(value: u64) -> String {
 
 /// "accuracy 31.25 %, loss 1.0523 (5 of 12 steps of epoch 1)"
 pub(crate) fn partial(partial: &PartialEpoch) -> String {
-    let of = if partial.of_steps > 0 { format!(" of {}", partial.of_steps) } else { String::new() };
-    let steps = format!("{}{of} steps of epoch {}", partial.steps, partial.epoch);
+    let counted = |steps: u64| paceline_base::text::counted(steps as usize, "step");
+    let steps = match partial.of_steps {
+        0 => format!("{} of epoch {}", counted(partial.steps), partial.epoch),
+        of => format!("{} of {} of epoch {}", partial.steps, counted(of), partial.epoch),
+    };
     let accuracy = match partial.train_accuracy {
         accuracy if accuracy.is_nan() => String::new(),
         accuracy => format!("accuracy {}, ", percent(accuracy)),

@@ -33,10 +33,11 @@ pub fn preparation_table(summary: &Summary, style: Style) -> String {
         ("records", format!("{}", made.records)),
     ];
     if made.kept > 0 {
-        lines.push(("kept", format!("{} shards of an earlier run", made.kept)));
+        lines.push(("kept", format!("{} of an earlier run", text::counted(made.kept, "shard"))));
     }
     if made.skipped > 0 {
-        lines.push(("left out", format!("{} bad images, listed in index.json", made.skipped)));
+        lines
+            .push(("left out", format!("{}, listed in index.json", text::counted(made.skipped as usize, "bad image"))));
     }
     lines.push(("read, written", format!("{}, {}", text::bytes(made.bytes_read), text::bytes(made.bytes_written))));
     lines.push((

@@ -15,7 +15,7 @@ pub fn comparison_table(comparison: &Comparison, style: Style) -> String {
         return "no runs to compare\n".into();
     }
     let mut shared = Vec::new();
-    let names = || Column::left("run", rows.iter().map(|row| row.name.clone())).shrinking(8);
+    let names = || Column::left("run", rows.iter().map(|row| row.name.clone())).shrinking(12);
     let (mut results, mut speed) = (vec![names()], vec![names()]);
     for (title, text) in [
         ("model", (|row: &Row| row.model.clone()) as fn(&Row) -> String),
@@ -29,7 +29,7 @@ pub fn comparison_table(comparison: &Comparison, style: Style) -> String {
                 shared.push(format!("{title} {}", plain(&cells[0])));
             }
         } else {
-            let column = Column::left(title, cells).shrinking(if title == "status" { 7 } else { 8 });
+            let column = Column::left(title, cells).shrinking(if title == "status" { 7 } else { 10 });
             if title == "strategy" { &mut speed } else { &mut results }.push(column);
         }
     }
@@ -97,7 +97,7 @@ fn speeds(comparison: &Comparison) -> Vec<Column> {
         columns.extend([
             Column::right("speed-up", texts(speed_up)).marking(&fastest(Wins::Largest, |row| row.speed_up)),
             Column::right("per core", texts(efficiency)).minor(1),
-            Column::left("against", (0..rows.len()).map(|row| comparison.against(row))).shrinking(8),
+            Column::left("against", (0..rows.len()).map(|row| comparison.against(row))).shrinking(10),
         ]);
     }
     columns

@@ -198,11 +198,11 @@ fn announce(job: &Job, options: &PrepareOptions, watcher: &dyn PrepareWatcher) {
     let s = &sheet.settings;
     let images: usize = job.pending().iter().map(|&p| sheet.shards[p].images).sum();
     let title = format!(
-        "{} images of {} classes from {} → {} shards of {}×{} {} in {}",
-        sheet.images(),
-        sheet.classes.len(),
+        "{} of {} from {} → {} of {}×{} {} in {}",
+        text::counted(sheet.images(), "image"),
+        text::counted(sheet.classes.len(), "class"),
         options.order.source.display(),
-        sheet.shards.len(),
+        text::counted(sheet.shards.len(), "shard"),
         s.width,
         s.height,
         if s.encoding == job::Encoding::Raw { "raw".into() } else { format!("JPEG (quality {})", s.quality) },
@@ -303,7 +303,12 @@ fn on_spark(
                 } else {
                     String::new()
                 };
-                let note = format!("{partitions} partitions for {cores} cores and {tasks} shards{few}");
+                let note = format!(
+                    "{} for {} and {}{few}",
+                    text::counted(*partitions, "partition"),
+                    text::counted(*cores, "core"),
+                    text::counted(*tasks, "shard")
+                );
                 watcher.note(&note);
                 notes.push(note);
             }

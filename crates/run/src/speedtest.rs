@@ -221,7 +221,12 @@ pub fn speedtest(
     dir.write_summary(&summary)?;
     let mut taken = Taken { writer: dir.begin_measurements()?, all: Vec::new() };
     watcher.started(&StudyStarted {
-        title: format!("{}: {} measurements, engine {}", names.join(", "), designed.cells.len(), engine.name()),
+        title: format!(
+            "{}: {}, engine {}",
+            names.join(", "),
+            text::counted(designed.cells.len(), "measurement"),
+            engine.name()
+        ),
         planned: designed.cells.len(),
         images: designed.cells.iter().map(|cell| cell.images() as u64).sum(),
         reasons: designed.reasons.clone(),

@@ -10,6 +10,7 @@ use crate::repeat::{MODEL_COPY, PLAN_COPY, Recorded, RunToml};
 use crate::resolve::{Opened, Resolved, plan_ranks, rates, resolve_among, unless_stopped};
 use crate::trial::{make_device, no_thread};
 use crate::watch::{RankObserver, Shared, Silent, Started, Watcher};
+use paceline_base::text::counted;
 use paceline_base::{Error, Result};
 use paceline_comm::{Comm, single};
 use paceline_data::fingerprint_version;
@@ -586,7 +587,11 @@ impl OneRun<'_> {
         if let Ok(Some(w)) = &written
             && w.replaced > 0
         {
-            s.reasons.push(format!("{} checkpoints were overtaken by newer ones before they were written", w.replaced));
+            let words = match w.replaced {
+                1 => "1 checkpoint was overtaken by a newer one before it was written".to_string(),
+                n => format!("{n} checkpoints were overtaken by newer ones before they were written"),
+            };
+            s.reasons.push(words);
         }
         s.warnings.extend(written.iter().flatten().filter_map(|w| w.unmarked.clone()));
         let best = outcome.as_ref().ok().and_then(|o| o.progress.best).map(|b| b.step);
@@ -611,10 +616,10 @@ impl OneRun<'_> {
         };
         if let Ok(Outcome { ended: Ended::Early, progress }) = &outcome {
             s.reasons.push(format!(
-                "stopped after epoch {}: no better {} for {} epochs",
+                "stopped after epoch {}: no better {} for {}",
                 progress.epoch,
                 progress.monitor.words(),
-                progress.since_better
+                counted(progress.since_better as usize, "epoch")
             ));
         }
         if let Ok(outcome) = &outcome {

@@ -4,10 +4,16 @@ use super::columns;
 
 /// Breaks a text between words into lines of at most `width` columns. A word that is wider (a path) has a line of its own.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
+    broken(text, width, width)
+}
+
+/// The same, where the first line has another width than those that follow.
+fn broken(text: &str, first: usize, others: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut used = 0;
-    for word in text.split_whitespace() {
-        let size = columns(word);
+    for word in words(text) {
+        let size = columns(&word);
+        let width = if lines.len() == 1 { first } else { others };
         if used > 0 && used + 1 + size > width {
             lines.push(String::new());
             used = 0;
@@ -17,34 +23,50 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
             line.push(' ');
             used += 1;
         }
-        line.push_str(word);
+        line.push_str(&word);
         used += size;
     }
     lines
 }
 
-/// `first` and then the text, broken between words; further lines begin under it, or two columns further in than `first` where
-/// that is wide. Ends with a line end.
+/// Words of a text; a number and its unit are one.
+fn words(text: &str) -> Vec<String> {
+    const UNITS: [&str; 14] = ["%", "×", "µs", "ms", "s", "min", "h", "B", "KiB", "MiB", "GiB", "TiB", "k", "M"];
+    let mut words: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        let unit = UNITS.contains(&word.trim_end_matches([',', ';', ':', '.', ')']));
+        match words.last_mut() {
+            Some(last) if unit && last.ends_with(|c: char| c.is_ascii_digit()) => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            _ => words.push(word.into()),
+        }
+    }
+    words
+}
+
+/// Lines of which the first begins with `first`, and all others with as many blanks as `inner`.
+fn set_in(first: &str, inner: usize, text: &str, width: usize) -> String {
+    let lines = broken(text, width.saturating_sub(columns(first)), width.saturating_sub(inner));
+    let blank = " ".repeat(inner);
+    let line = |(i, line): (usize, &String)| {
+        let lead = if i == 0 { first } else { &blank };
+        format!("{}\n", format!("{lead}{line}").trim_end())
+    };
+    lines.iter().enumerate().map(line).collect()
+}
+
+/// `first` and then the text, broken between words; further lines begin under it, or where that is wide two columns further in than
+/// `first` begins. Ends with a line end.
 pub fn hanging(first: &str, text: &str, width: usize) -> String {
     let lead = columns(first);
-    let begin = first.len() - first.trim_start().len();
-    let under = lead * 2 <= width || lead + columns(text) <= width;
-    let inner = if under { lead } else { begin + 2 };
-    // A wide label takes part in the breaking.
-    let label = if under { String::new() } else { format!("{} ", first.trim()) };
-    let lines = wrap(&(label + text), width.saturating_sub(inner).max(1));
-    let blank = " ".repeat(inner);
-    let mut out = String::new();
-    for (i, line) in lines.iter().enumerate() {
-        let lead = match i {
-            0 if under => first,
-            0 => &first[..begin],
-            _ => &blank,
-        };
-        out.push_str(format!("{lead}{line}").trim_end());
-        out.push('\n');
+    if lead * 2 <= width || lead + columns(text) <= width {
+        return set_in(first, lead, text, width);
     }
-    out
+    // A wide label takes part in the breaking.
+    let begin = &first[..first.len() - first.trim_start().len()];
+    set_in(begin, begin.len() + 2, &format!("{} {text}", first.trim()), width)
 }
 
 /// Every line of a text that is too wide, broken between words and set in two columns further than it begins. Lines that fit stay
@@ -62,12 +84,7 @@ pub fn paragraphs(text: &str, width: usize) -> String {
         let mark = if words.starts_with("- ") { 2 } else { 0 };
         let begin = &line[..line.len() - words.len() + mark];
         let inner = begin.len() + if mark > 0 { 0 } else { 2 };
-        let lines = wrap(&words[mark..], width.saturating_sub(inner).max(1));
-        for (i, line) in lines.iter().enumerate() {
-            out.push_str(if i == 0 { begin.into() } else { " ".repeat(inner) }.as_str());
-            out.push_str(line);
-            out.push('\n');
-        }
+        out.push_str(&set_in(begin, inner, &words[mark..], width));
     }
     out
 }
@@ -120,9 +137,10 @@ mod tests {
         assert_eq!(wrap("one two three", 8), ["one two", "three"]);
         assert_eq!(wrap("a/very/long/path is one word", 6), ["a/very/long/path", "is one", "word"]);
         assert_eq!(wrap("", 6), [""]);
+        assert_eq!(wrap("falls by 9.4 %, in 12 ms s", 12), ["falls by", "9.4 %, in", "12 ms s"]);
         assert_eq!(hanging("note: ", "one two three four", 20), "note: one two three\n      four\n");
         // A wide label does not squeeze the text into a narrow column.
-        assert_eq!(hanging("a-long-name: ", "one two three four", 20), "a-long-name: one\n  two three four\n");
+        assert_eq!(hanging("a-long-name: ", "one two three four", 20), "a-long-name: one two\n  three four\n");
     }
 
     #[test]

@@ -26,10 +26,10 @@ pub fn run(flags: &Prepare) -> Result<()> {
     }
     let Some(dir) = finished.dir else {
         say!(
-            "nothing to do: {} holds these {} shards already ({} records), and they are whole",
+            "nothing to do: {} is prepared already ({}, {}), and it is whole",
             flags.destination.display(),
-            finished.prepared.index.shards.len(),
-            finished.prepared.records()
+            text::counted(finished.prepared.index.shards.len(), "shard"),
+            text::counted(finished.prepared.records() as usize, "record")
         );
         return Ok(());
     };

@@ -27,6 +27,8 @@ mod records;
 mod refused;
 mod repeatable;
 mod resume;
+mod runs;
+mod screens;
 mod session;
 mod shards;
 mod signals;

@@ -84,6 +84,7 @@ impl Session {
     pub fn program(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command.current_dir(self.folder.path()).env("PACELINE_CACHE", self.path("cache")).stdin(Stdio::null());
+        command.env_remove("COLUMNS");
         command
     }
 

@@ -7,6 +7,7 @@
 use std::path::PathBuf;
 
 use paceline_base::random::{Stream, Use};
+use paceline_base::text::counted;
 use paceline_record::{Cell, Form, PageCache, Variant};
 use serde::Serialize;
 
@@ -151,14 +152,19 @@ impl Design {
         }
         if wrapped > 0 {
             designed.reasons.push(format!(
-                "{} has {} images; in {wrapped} cells with larger data sets they are read again from the first",
-                source.name, source.images
+                "{} has {}; in {} with larger data sets they are read again from the first",
+                source.name,
+                counted(source.images, "image"),
+                counted(wrapped, "cell")
             ));
         }
         if left_out > 0 {
             designed.warnings.push(format!(
-                "{} has {} images: {left_out} cold or caching cells with larger data sets are left out, since reading an image again would not be like reading it",
-                source.name, source.images
+                "{} has {}: {} with larger data sets {} left out, since reading an image again would not be like reading it",
+                source.name,
+                counted(source.images, "image"),
+                counted(left_out, "cold or caching cell"),
+                if left_out == 1 { "is" } else { "are" }
             ));
         }
     }

@@ -252,7 +252,7 @@ fn about(study: &Study, open: bool) -> String {
     let known = |value: u64, text: String| if value > 0 { text } else { String::new() };
     let machine = [
         machine.cpu.clone(),
-        known(machine.cores as u64, format!("{} cores", machine.cores)),
+        known(machine.cores as u64, text::counted(machine.cores, "core")),
         known(machine.memory_bytes, text::bytes(machine.memory_bytes)),
         machine.os.clone(),
     ];

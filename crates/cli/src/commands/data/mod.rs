@@ -84,7 +84,7 @@ fn info(catalogue: &Catalogue, what: &str, look: &Look, png: Option<&Path>, as_j
         // With --json the answer alone goes to standard output.
         if !as_json {
             saved.skipped.iter().for_each(|why| say!("passed over: {why}"));
-            say!("wrote {} images to {}", saved.files.len(), folder.display());
+            say!("wrote {} to {}", paceline::text::counted(saved.files.len(), "image"), folder.display());
         }
     }
     Ok(())

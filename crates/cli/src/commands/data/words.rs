@@ -5,7 +5,7 @@ use paceline::data::info::{
     ClassCount, Content, FeatureInfo, FileInfo, ImageInfo, PartInfo, PhotosInfo, RecordsInfo, SetInfo, Spread,
 };
 use paceline::data::tfrecord::Packing;
-use paceline::text::bytes;
+use paceline::text::{bytes, counted};
 use std::fmt::Write;
 
 /// More classes or files than that are not listed one by one.
@@ -30,7 +30,7 @@ fn set(out: &mut String, set: &SetInfo) -> std::fmt::Result {
     if let Some(licence) = &set.licence {
         writeln!(out, "licence: {licence}")?;
     }
-    writeln!(out, "samples of shape {:?}, {} classes", set.shape, set.classes)?;
+    writeln!(out, "samples of shape {:?}, {}", set.shape, counted(set.classes, "class"))?;
     part(out, "training", &set.train)?;
     if let Some(test) = &set.test {
         part(out, "test", test)?;
@@ -45,8 +45,12 @@ fn part(out: &mut String, name: &str, part: &PartInfo) -> std::fmt::Result {
     let v = &part.values;
     writeln!(
         out,
-        "{name}: {} samples, values {:.3} to {:.3}, mean {:.3}, standard deviation {:.3}",
-        part.count, v.min, v.max, v.mean, v.std
+        "{name}: {}, values {:.3} to {:.3}, mean {:.3}, standard deviation {:.3}",
+        counted(part.count, "sample"),
+        v.min,
+        v.max,
+        v.mean,
+        v.std
     )?;
     classes(out, &part.classes)
 }
@@ -96,16 +100,13 @@ fn records(out: &mut String, info: &RecordsInfo) -> std::fmt::Result {
         Content::Mixed => "records of several kinds",
     };
     writeln!(out, "{}: {what}", info.path.display())?;
-    let files = match info.files.len() {
-        1 => "1 file".to_string(),
-        n => format!("{n} files"),
-    };
+    let files = counted(info.files.len(), "file");
     let checked = match (info.verified, info.skipped.is_empty()) {
         (true, true) => "checksums right",
         (true, false) => "checksums checked",
         (false, _) => "checksums of data not checked",
     };
-    writeln!(out, "{} records in {files}, {} on disk, {checked}", info.records, bytes(info.bytes))?;
+    writeln!(out, "{} in {files}, {} on disk, {checked}", counted(info.records, "record"), bytes(info.bytes))?;
     if info.records > 0 {
         writeln!(out, "records of {}, {} in all", sizes(&info.data), bytes(info.data.sum))?;
     }
@@ -164,7 +165,7 @@ fn records(out: &mut String, info: &RecordsInfo) -> std::fmt::Result {
         writeln!(out, "packed by {}", file.packing.name())?;
     }
     if !info.skipped.is_empty() {
-        writeln!(out, "left out {} bad records", info.skipped.len())?;
+        writeln!(out, "left out {}", counted(info.skipped.len(), "bad record"))?;
         info.skipped.iter().try_for_each(|line| writeln!(out, "  {line}"))?;
     }
     Ok(())
@@ -191,22 +192,22 @@ fn features(out: &mut String, features: &[FeatureInfo], records: usize) -> std::
 fn photos(out: &mut String, info: &PhotosInfo) -> std::fmt::Result {
     writeln!(
         out,
-        "{}: {} images of {} classes, {}",
+        "{}: {} of {}, {}",
         info.path.display(),
-        info.images,
-        info.classes.len(),
+        counted(info.images, "image"),
+        counted(info.classes.len(), "class"),
         bytes(info.bytes)
     )?;
     if info.parts.is_empty() {
         classes(out, &info.classes)?;
     }
     for part in &info.parts {
-        writeln!(out, "{}: {} images", part.role, part.images)?;
+        writeln!(out, "{}: {}", part.role, counted(part.images, "image"))?;
         classes(out, &part.classes)?;
     }
     info.notes.iter().try_for_each(|note| writeln!(out, "{note}"))?;
     if info.unreadable > 0 {
-        writeln!(out, "{} images cannot be read", info.unreadable)?;
+        writeln!(out, "{} cannot be read", counted(info.unreadable, "image"))?;
     }
     for photo in &info.first {
         writeln!(out, "{} ({}): {}", photo.path.display(), photo.class, photo.image)?;

@@ -144,7 +144,10 @@ impl DiskCache {
             ));
         }
         let missing = self.missing.load(SeqCst);
-        (missing > 0).then(|| format!("the cache {place} is not kept: {missing} samples were not read in this run"))
+        (missing > 0).then(|| {
+            let (missing, were) = (text::counted(missing, "sample"), if missing == 1 { "was" } else { "were" });
+            format!("the cache {place} is not kept: {missing} {were} not read in this run")
+        })
     }
 
     /// Puts a decoded sample into the file; the last one gives the file its name.
