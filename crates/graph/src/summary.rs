@@ -58,11 +58,11 @@ pub fn table(graph: &Graph, batch: usize, states: usize, style: Style) -> String
     let texts = |text: fn(&LayerLine) -> String| rows.iter().map(text).collect::<Vec<_>>();
     let columns = [
         Column::left("layer", texts(|l| l.name.clone())).shrinking(10),
-        Column::left("type", texts(|l| l.kind.clone())),
-        Column::left("reads", texts(|l| l.inputs.clone())).shrinking(8).minor(1),
+        Column::left("type", texts(|l| l.kind.clone())).shrinking(14),
+        Column::left("reads", texts(|l| l.inputs.clone())).shrinking(8).minor(2),
         Column::left("output", texts(|l| l.shape.clone())),
         Column::right("parameters", texts(|l| l.parameters.to_string())),
-        Column::right("FLOPs/sample", texts(|l| si(l.flops))),
+        Column::right("FLOPs/sample", texts(|l| si(l.flops))).minor(1),
     ];
     let mut out = layout::table(&columns, style);
     let parameters = graph.parameter_count();

@@ -66,6 +66,13 @@ pub struct Row {
     pub fractions: TimeSplit,
 }
 
+impl Row {
+    /// How long all its epochs took; a run that ended before was not faster for it.
+    pub(crate) fn whole_seconds(&self) -> Option<f64> {
+        Some(self.seconds).filter(|&seconds| seconds > 0.0 && self.epochs >= self.epochs_planned)
+    }
+}
+
 /// Compares runs. Incomplete runs take part with what they have.
 pub fn compare(runs: &[RunData]) -> Comparison {
     let summaries: Vec<Summary> = runs.iter().map(digest).collect();
@@ -326,6 +333,11 @@ mod tests {
         };
         assert_eq!(losses(&[0.345_678_91, 0.345_678_92]), [false, false]);
         assert_eq!(losses(&[0.3456, 0.3556]), [true, false]);
+        // A run that ended early is not the fastest for it.
+        let run = |seconds_train, epochs_planned| Summary { seconds_train, epochs_planned, ..summary("a", 1.0, 0.8) };
+        let shortest = |runs: [Summary; 2]| compare_summaries(&runs, &[]).fastest(Wins::Smallest, Row::whole_seconds);
+        assert_eq!(shortest([run(1.0, 0), run(2.0, 0)]), [true, false]);
+        assert_eq!(shortest([run(1.0, 3), run(2.0, 3)]), [false, false]);
         // Speeds: as in the verdict on more cores.
         let fastest = |rates: [f64; 2]| {
             compare_summaries(&rates.map(|r| summary("a", r, 0.8)), &[])

@@ -89,7 +89,7 @@ fn speeds(comparison: &Comparison) -> Vec<Column> {
     let mut columns = vec![
         Column::right("cores", texts(|row| row.cores.to_string())).minor(2),
         Column::right("time s", texts(|row| format::seconds(row.seconds)))
-            .marking(&fastest(Wins::Smallest, |row| Some(row.seconds))),
+            .marking(&fastest(Wins::Smallest, Row::whole_seconds)),
         Column::right("ex/s", texts(|row| format::rate(row.examples_per_s)))
             .marking(&fastest(Wins::Largest, |row| Some(row.examples_per_s))),
     ];

@@ -34,7 +34,8 @@ fn words(text: &str) -> Vec<String> {
     const UNITS: [&str; 14] = ["%", "×", "µs", "ms", "s", "min", "h", "B", "KiB", "MiB", "GiB", "TiB", "k", "M"];
     let mut words: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
-        let unit = UNITS.contains(&word.trim_end_matches([',', ';', ':', '.', ')']));
+        let bare = word.trim_end_matches([',', ';', ':', '.', ')']);
+        let unit = UNITS.contains(&bare) || bare.ends_with("/s");
         match words.last_mut() {
             Some(last) if unit && last.ends_with(|c: char| c.is_ascii_digit()) => {
                 last.push(' ');
@@ -137,7 +138,7 @@ mod tests {
         assert_eq!(wrap("one two three", 8), ["one two", "three"]);
         assert_eq!(wrap("a/very/long/path is one word", 6), ["a/very/long/path", "is one", "word"]);
         assert_eq!(wrap("", 6), [""]);
-        assert_eq!(wrap("falls by 9.4 %, in 12 ms s", 12), ["falls by", "9.4 %, in", "12 ms s"]);
+        assert_eq!(wrap("falls by 9.4 %, in 12 ms at 5 MB/s", 12), ["falls by", "9.4 %, in", "12 ms at", "5 MB/s"]);
         assert_eq!(hanging("note: ", "one two three four", 20), "note: one two three\n      four\n");
         // A wide label does not squeeze the text into a narrow column.
         assert_eq!(hanging("a-long-name: ", "one two three four", 20), "a-long-name: one two\n  three four\n");

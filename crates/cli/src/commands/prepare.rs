@@ -171,7 +171,7 @@ impl PrepareWatcher for PrepareScreen {
         if self.quiet {
             return;
         }
-        screen::print(title);
+        screen::tell(title);
         notes.iter().for_each(|note| say!("  note: {note}"));
         if self.terminal {
             self.view().0 = screen::bar::new(total, screen::bar::COUNT);

@@ -228,7 +228,7 @@ impl StudyWatcher for StudyScreen {
         if self.quiet {
             return;
         }
-        screen::print(&started.title);
+        screen::tell(&started.title);
         started.reasons.iter().for_each(|reason| say!("  why: {reason}"));
         started.warnings.iter().for_each(|warning| say!("  note: {warning}"));
         let mut view = self.view();

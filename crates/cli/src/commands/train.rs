@@ -155,8 +155,8 @@ fn describe(flags: &Train, config: &config::Config, recorded: Option<&Recorded>)
     }
     if flags.explain {
         let samples = run.schedule.phases[0].samples;
-        screen::print(&paceline::plan::placements(&run.graph, &run.layout.plan, samples)?);
-        screen::print(&paceline::plan::explain(&run.schedule, &run.graph, 0));
+        screen::tell(&paceline::plan::placements(&run.graph, &run.layout.plan, samples)?);
+        screen::tell(&paceline::plan::explain(&run.schedule, &run.graph, 0));
         let prediction = paceline::plan::simulate(&run.schedule, 0, &paceline::plan::Cluster::threads());
         let moved: u64 = prediction.bytes.iter().flatten().sum();
         say!("{} pass between ranks in a step", paceline::text::bytes(moved));

@@ -65,7 +65,7 @@ impl Screen {
 impl Watcher for Screen {
     fn waiting(&self, words: &str) {
         if !self.quiet {
-            print(words);
+            say!("{words}");
         }
     }
 
@@ -79,7 +79,7 @@ impl Watcher for Screen {
             started.warnings.iter().for_each(|warning| complain(&format!("paceline: warning: {warning}")));
             return;
         }
-        print(&started.title);
+        say!("{}", started.title);
         for reason in &started.reasons {
             say!("  why: {reason}");
         }

@@ -59,10 +59,10 @@ fn a_page_of_others_is_kept() {
 #[test]
 fn silence_does_not_hide_that_an_older_checkpoint_was_used() {
     let s = Session::new();
-    s.train("run", "--set train.epochs=2");
-    let newest = *s.checkpoints("run").last().unwrap();
-    s.write(&format!("run/checkpoints/step-{newest}/model.safetensors"), "damaged");
-    let output = s.command("train --resume run --set train.epochs=3 --quiet").output().unwrap();
+    s.train("run", "--set train.max_steps=5");
+    s.ok("train --resume run --set train.max_steps=10 --quiet");
+    s.write("run/checkpoints/step-10/model.safetensors", "damaged");
+    let output = s.command("train --resume run --set train.max_steps=15 --quiet").output().unwrap();
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success() && out.is_empty(), "{out}{err}");
     has(&err, &["paceline: warning: checkpoint", "is damaged", "the one before it is used"]);

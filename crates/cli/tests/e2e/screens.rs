@@ -95,7 +95,9 @@ fn a_training_and_its_summary() {
         // What it says of the time depends on the machine.
         check("train", width, &steady(until(&screen, "  where the time went")));
         let summary = shown(&s, width, &format!("train {set} --summary"));
-        check("train-summary", width, &summary);
+        expected_screen::fits("train --summary", width, &summary);
+        // How much memory the kernels want depends on the processor.
+        check("train-summary", width, until(&summary, "planned for this run"));
     }
 }
 

@@ -31,7 +31,7 @@ pub(crate) fn table(comparison: &Comparison) -> String {
         figure(
             "time,\u{a0}s",
             |row| (format::seconds(row.seconds), key(Some(row.seconds))),
-            fastest(Wins::Smallest, |row| Some(row.seconds)),
+            fastest(Wins::Smallest, Row::whole_seconds),
         ),
         figure(
             "examples/s",

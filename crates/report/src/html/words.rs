@@ -77,7 +77,7 @@ pub(crate) fn tiles(summaries: &[Summary], comparison: &Comparison) -> String {
                 comparison.rows.iter().zip(fastest).filter(|(_, best)| *best).map(|(row, _)| row).collect();
             if let (true, Some(first)) = (comparison.one_work(), fastest.first()) {
                 tile("most examples per second", format::rate(first.examples_per_s), names(fastest.clone()));
-                let shortest = comparison.fastest(Wins::Smallest, |row| Some(row.seconds).filter(|&s| s > 0.0));
+                let shortest = comparison.fastest(Wins::Smallest, Row::whole_seconds);
                 let shortest = comparison.rows.iter().zip(shortest).filter(|(_, best)| *best).map(|(row, _)| row);
                 let shortest: Vec<&Row> = shortest.collect();
                 let seconds = shortest.iter().map(|row| row.seconds).reduce(f64::min);
