@@ -17,6 +17,8 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Demo(flags) => commands::demo::run(&flags),
         Command::Train(flags) => commands::train::run(&flags),
+        Command::Predict(flags) => commands::predict::run(&flags),
+        Command::Evaluate(flags) => commands::evaluate::run(&flags),
         Command::Launch(flags) => commands::launch::run(&flags, &cli.log),
         Command::Data(flags) => commands::data::run(&flags),
         Command::Prepare(flags) => commands::prepare::run(&flags),

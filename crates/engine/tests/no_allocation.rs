@@ -17,8 +17,8 @@ use paceline_plan::{Batches, OpPlan, Plan, lower};
 use paceline_prepare::feed::{Augment, Feed, FeedOptions};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Barrier};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
 
 /// Counts every allocation of the process while `COUNTING` is on.
 struct Counter;
