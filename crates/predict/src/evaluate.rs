@@ -90,8 +90,8 @@ impl Predictor {
         let (mut loss, mut samples, mut bad, mut first_bad) = (0.0, 0, 0, Vec::new());
         for (group, matching) in inputs.groups.iter().zip(matchings) {
             self.batches(group, Relabel(matching.to), &mut |computed| {
-                let mut all = true;
-                let mut sum = 0.0;
+                let is_whole = |row: usize| computed.error(row).is_none() && computed.label(row).is_some();
+                let whole = (0..computed.rows).all(is_whole);
                 for row in 0..computed.rows {
                     let wrong = match (computed.error(row), computed.label(row)) {
                         (Some(error), _) => error,
@@ -99,18 +99,17 @@ impl Predictor {
                         (None, Some(label)) => {
                             confusion.add(label, first_largest(computed.outputs(row)));
                             samples += 1;
-                            sum += computed.loss(row, label);
+                            // The kernel's sum has the bits of training, but is over all rows.
+                            loss += if whole { 0.0 } else { computed.loss(row, label) };
                             continue;
                         }
                     };
-                    all = false;
                     bad += 1;
                     if first_bad.len() < NAMED {
                         first_bad.push((group.name(computed.start + row), wrong.to_string()));
                     }
                 }
-                // The kernel's sum has the bits of training, but is over all rows.
-                loss += if all { computed.result.loss } else { sum };
+                loss += if whole { computed.result.loss } else { 0.0 };
                 Ok(())
             })?;
         }

@@ -176,7 +176,7 @@ impl Predictor {
             (None, Auto::Is(n)) => n,
             (None, Auto::Auto) => 500,
         };
-        let cores = machine::describe().cores.max(1);
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Self {
             dir: recorded.dir.clone(),
             info,
@@ -314,7 +314,11 @@ impl Predictor {
     /// Makes ready for inputs: all batch sizes that they need are lowered at once.
     pub(crate) fn prepare(&mut self, inputs: &Inputs) -> Result<()> {
         let counts: Vec<usize> = inputs.groups.iter().map(|group| group.part.len()).collect();
-        self.ready_for(&counts)
+        let mut sizes: Vec<usize> = counts.iter().map(|count| count % self.batch).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        // Many files of records, each with a last batch of its own size, are made ready for one after another.
+        if sizes.len() < SIZES { self.ready_for(&counts) } else { Ok(()) }
     }
 
     /// Lowers the batches that so many samples in each group need.
@@ -512,11 +516,6 @@ impl Computed<'_> {
         }
         let finite = self.outputs(row).iter().all(|x| x.is_finite());
         (!finite).then_some("the outputs of the model are not finite numbers: its training may have diverged")
-    }
-
-    /// Whether any row is bad.
-    pub fn has_errors(&self) -> bool {
-        (0..self.rows).any(|row| self.error(row).is_some())
     }
 
     /// The class of a row, if it is known and one of the model's.

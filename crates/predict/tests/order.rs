@@ -75,9 +75,9 @@ fn bytes_rows_and_files_agree() {
     let good: Vec<&PathBuf> = made.files.iter().filter(|f| std::fs::read(f).unwrap() != b"none").collect();
     let images: Vec<Vec<u8>> = good.iter().map(|f| std::fs::read(f).unwrap()).collect();
     let by_bytes = predictor.predict_images(images).unwrap();
-    let rows = (0..COUNT).filter(|n| n % 7 != 3).flat_map(|number| {
-        (0..36).map(move |at| f32::from(((at * 7 + number * 29) % 256) as u8) * (1.0 / 255.0))
-    });
+    let rows = (0..COUNT)
+        .filter(|n| n % 7 != 3)
+        .flat_map(|number| (0..36).map(move |at| f32::from(((at * 7 + number * 29) % 256) as u8) * (1.0 / 255.0)));
     assert_eq!(predictor.predict_rows(rows.collect()).unwrap(), by_bytes);
     assert!(by_bytes.iter().all(|row| (row.iter().sum::<f64>() - 1.0).abs() < 1e-12));
     let wrong = predictor.predict_images(vec![b"none".to_vec()]).unwrap_err();

@@ -27,16 +27,14 @@ pub fn run(flags: &Evaluate) -> Result<()> {
         Some(path) => path.display().to_string(),
         None => predictor.config().data.name.clone(),
     };
-    if !flags.json {
-        say_model(&predictor);
-        inputs.notes.iter().for_each(|note| screen::warn(&format!("  note: {note}")));
-    }
     let evaluation = predictor.evaluate(&inputs)?;
     if flags.json {
         let text = serde_json::to_string_pretty(&figures(&predictor, &evaluation, &data, part));
         screen::print(&text.map_err(|e| Error::internal(e.to_string()))?);
     } else {
-        evaluation.notes.iter().for_each(|note| screen::warn(&format!("  note: {note}")));
+        say_model(&predictor);
+        let notes = inputs.notes.iter().chain(&evaluation.notes);
+        notes.for_each(|note| screen::warn(&format!("  note: {note}")));
         show(&predictor, &evaluation, &data, part, several && flags.part.is_none());
     }
     let all = evaluation.samples + evaluation.bad;

@@ -21,13 +21,13 @@ pub fn run(flags: &Predict) -> Result<()> {
     let stop = super::stop_on_signal("stopping").heard_from_the_start();
     let mut predictor = open(&flags.run, &flags.model)?;
     let inputs = predictor.inputs(&flags.data)?.only(flags.part)?;
+    let mut out = Out::new(flags.output.as_deref())?;
     if !flags.quiet {
         say_model(&predictor);
         inputs.notes.iter().for_each(|note| screen::warn(&format!("  note: {note}")));
     }
     let top = (flags.top as usize).min(predictor.classes().len());
     let table = Table::new(&predictor, inputs.has_labels(predictor.classes()), flags.output.is_none());
-    let mut out = Out::new(flags.output.as_deref())?;
     out.put(&match flags.format {
         Format::Table => table.head(),
         Format::Csv => lines::csv_head(top),
