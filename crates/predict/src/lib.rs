@@ -20,7 +20,7 @@
 //!     right += u32::from(prediction.is_right() == Some(true));
 //!     Ok(())
 //! })?;
-//! assert_eq!((counts.inputs, counts.bad), (234, 0)); // 200 training samples and 34 of the test part
+//! assert_eq!((counts.inputs, counts.bad), (233, 0)); // 200 training samples and 33 of the test part
 //! assert!(right > 0);
 //! # std::fs::remove_dir_all(&folder).unwrap();
 //! # Ok::<(), paceline_base::Error>(())
