@@ -4,6 +4,7 @@ pub mod doctor;
 pub mod help;
 mod launch;
 pub mod matrix;
+pub mod predict;
 
 use clap::{Args, Parser, Subcommand};
 pub use launch::Launch;
@@ -15,6 +16,7 @@ Examples:
   paceline prepare photos/ shards/ --size 192
   paceline speedtest photos/ shards/
   paceline train --set train.epochs=3 --strategy mirrored
+  paceline predict runs/mlp-fashion-sample-1 photo.jpg
   paceline launch --hosts a:2,b:2 --max-restarts 3 -- train cfg.toml
   paceline report runs/demo/*
   paceline config explain train
@@ -47,6 +49,10 @@ pub enum Command {
     Demo(Demo),
     /// Train one network, or resume a run
     Train(Box<Train>),
+    /// Use a trained model: the most probable class of every input
+    Predict(Box<predict::Predict>),
+    /// Loss, accuracy, precision, recall and confusions of a trained model on labelled data
+    Evaluate(Box<predict::Evaluate>),
     /// Train over processes and hosts, with restarts
     Launch(Box<Launch>),
     /// List, fetch and look into data sets

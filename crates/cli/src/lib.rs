@@ -12,7 +12,7 @@
 //! ```
 //!
 //! The rooms behind it: [`data`] (samples and their order), [`graph`] (operators and models), [`plan`] (plans,
-//! schedules, the simulator), [`kernels`] (devices), [`engine`] (executes schedules), [`record`] and [`report`] (run
+//! schedules, the simulator), [`kernels`] (devices), [`engine`] (executes schedules), [`predict`] (trained models in use), [`record`] and [`report`] (run
 //! directories and what is made of them).
 
 pub use paceline_base as base;
@@ -24,6 +24,7 @@ pub use paceline_engine as engine;
 pub use paceline_graph as graph;
 pub use paceline_kernels as kernels;
 pub use paceline_plan as plan;
+pub use paceline_predict as predict;
 pub use paceline_prepare as prepare;
 pub use paceline_record as record;
 pub use paceline_report as report;

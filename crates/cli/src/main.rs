@@ -23,6 +23,8 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Demo(flags) => done(commands::demo::run(&flags)),
         Command::Train(flags) => commands::train::run(&flags),
+        Command::Predict(flags) => done(commands::predict::run(&flags)),
+        Command::Evaluate(flags) => done(commands::evaluate::run(&flags)),
         Command::Launch(flags) => commands::launch::run(&flags, &cli.log),
         Command::Data(flags) => done(commands::data::run(&flags)),
         Command::Prepare(flags) => done(commands::prepare::run(&flags)),

@@ -31,7 +31,8 @@
 //!
 //! Rooms: [`idx`], [`tfrecord`] and [`example`] read and write formats without believing them; [`photos`] lists image files
 //! and [`shards`] opens record files as one set; [`samples`] says what samples are, and holds them; [`order`], [`visits`] and
-//! [`split`] are pure functions; [`catalogue`] knows names, places and digests; [`info`](mod@info) looks at what is there.
+//! [`split`] are pure functions; [`catalogue`] knows names, places and digests; [`info`](mod@info) looks at what is there, and [`inputs`] opens it to be predicted,
+//! labelled or not.
 //!
 //! What is absent: this crate knows nothing of models or ranks, and never puts one set in another's place.
 
@@ -41,6 +42,7 @@ mod error;
 pub mod example;
 pub mod idx;
 pub mod info;
+pub mod inputs;
 pub mod order;
 pub mod photos;
 mod regular;
@@ -55,12 +57,14 @@ pub mod visits;
 pub use catalogue::{Catalogue, DataSet, Entry, Got, Held, Options, Progress};
 pub use error::{DataError, ExampleError, PhotoError, RecordError, Result, ShardError};
 pub use info::Info;
+pub use inputs::{Group, InputOptions};
 pub use order::Order;
 pub use regular::{LARGEST_IMAGE, open_regular};
 pub use role::Role;
 pub use samples::{
-    Effort, Fake, FakeSpec, Features, FileImages, ImageSet, Labelled, Part, Preview, RecordImages, Relabelled, Samples,
-    Scratch, Source, Stage, Still, Subset, Supply, Table, fingerprint_of, fingerprint_version,
+    Effort, EncodedImages, Fake, FakeSpec, Features, FileImages, ImageSet, Labelled, Part, Preview, RecordImages,
+    Relabelled, Samples, Scratch, Source, Stage, Still, Subset, Supply, Table, UNLABELLED, fingerprint_of,
+    fingerprint_version,
 };
 pub use skip::Skipped;
 pub use split::{Parts, Split};

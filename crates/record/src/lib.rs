@@ -66,7 +66,7 @@ pub use lock::{Holder, Patience, RunLock, Writer};
 pub use machine::Machine;
 pub use monitor::Monitor;
 pub use progress::{ProgressRecord, ProgressWriter};
-pub use read::{RunData, read_run, read_summary};
+pub use read::{RunData, read_run, read_run_toml, read_summary};
 pub use step::{EpochRecord, Part, StepRecord, TimeSplit};
 pub use study::{Cell, Form, Measurement, MeasurementWriter, PageCache, Study, Variant, read_study, work_of};
 pub use summary::{Exactness, InputFacts, PartialEpoch, Prepared, Status, Summary, Work};

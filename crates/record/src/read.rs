@@ -107,6 +107,11 @@ pub fn read_summary(path: impl AsRef<Path>) -> Result<Option<Summary>> {
     serde_json::from_value(value).map(Some).map_err(damaged)
 }
 
+/// The table of a run's `run.toml`; empty if there is none. Nothing else is read, and nobody's lock is asked for.
+pub fn read_run_toml(dir: &RunDir) -> Result<toml::Table> {
+    read_config(&dir.run_toml(), &mut Vec::new())
+}
+
 pub(crate) fn read_config(path: &Path, notes: &mut Vec<String>) -> Result<toml::Table> {
     let Some(text) = read_text(path)? else {
         notes.push("there is no run.toml: the configuration is not known".into());

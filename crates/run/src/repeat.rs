@@ -9,7 +9,7 @@ use paceline_base::text::counted;
 use paceline_base::{Error, Result};
 use paceline_engine::checkpoint;
 use paceline_kernels::Tuning;
-use paceline_record::{RunDir, machine, read_run};
+use paceline_record::{RunDir, machine, read_run, read_run_toml};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
@@ -54,11 +54,10 @@ impl Recorded {
     /// Reads the record of the run in this directory.
     pub fn open(dir: &Path) -> Result<Self> {
         let run = RunDir::open(dir)?;
-        let data = read_run(run.path())?;
         let path = run.run_toml();
         let fail = |e: String| Error::user(format!("{}: {e}; it was not written by paceline train", path.display()));
         let parsed: RunToml =
-            Value::Table(data.config).try_into().map_err(|e: toml::de::Error| fail(e.message().into()))?;
+            Value::Table(read_run_toml(&run)?).try_into().map_err(|e: toml::de::Error| fail(e.message().into()))?;
         let mut config = Config::from_table(&parsed.config, &path.display().to_string())?;
         // The run directory has its own copies: the originals may be gone or changed since.
         for (file, copy) in [(&mut config.model.file, MODEL_COPY), (&mut config.strategy.plan, PLAN_COPY)] {

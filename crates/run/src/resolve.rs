@@ -56,6 +56,11 @@ pub struct Resolved {
 
 /// Builds the model for this data.
 pub fn build_graph(config: &Config, data: &RunData) -> Result<Graph> {
+    build_model(config, data.training.shape(), data.training.classes())
+}
+
+/// Builds the model for samples of this shape and so many classes.
+pub fn build_model(config: &Config, shape: &[usize], classes: usize) -> Result<Graph> {
     let model = &config.model;
     let (name, layers) = match &model.file {
         Some(path) => {
@@ -74,7 +79,7 @@ pub fn build_graph(config: &Config, data: &RunData) -> Result<Graph> {
             }
         },
     };
-    let graph = Graph::build(&name, &layers, data.training.shape(), data.training.classes(), model.l2);
+    let graph = Graph::build(&name, &layers, shape, classes, model.l2);
     graph.map_err(|e| match &model.file {
         Some(path) => e.context(format!("model file {}", path.display())),
         None => e,

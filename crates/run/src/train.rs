@@ -5,6 +5,7 @@ use crate::crew::{Crew, Workers};
 use crate::input::{self, Feeds};
 use crate::kernels;
 use crate::launch::{Doing, Tether};
+use crate::model_info::ModelInfo;
 use crate::placement::{self, Local, Pool};
 use crate::repeat::{MODEL_COPY, PLAN_COPY, Recorded, RunToml};
 use crate::resolve::{Opened, Resolved, plan_ranks, rates, resolve_among, unless_stopped};
@@ -195,6 +196,7 @@ fn together(
         return Ok(Some(finished));
     }
     keep_copies(&resolved.config, &dir)?;
+    ModelInfo::of(&resolved.config, &resolved.data, &resolved.graph).write(dir.path())?;
     dir.write_run_toml(&RunToml {
         version: env!("CARGO_PKG_VERSION").into(),
         machine: machine::describe(),

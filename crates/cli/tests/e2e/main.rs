@@ -21,6 +21,7 @@ mod names;
 #[path = "../../../../tests/not_run.rs"]
 mod not_run;
 mod parts;
+mod predict;
 mod prepare;
 mod processes;
 mod records;

@@ -252,6 +252,40 @@ pub enum DataError {
         reason: String,
     },
 
+    /// A record that was found to be bad when its file was opened, and kept its place.
+    #[error("{reason}")]
+    BadRecord {
+        /// What is wrong with it, with file and byte.
+        reason: String,
+    },
+    /// Samples without classes, where classes are needed.
+    #[error(
+        "{what}: has no labels to compare with; give class folders, a csv of path,label, labelled shards, or IDX files with their labels, or use `paceline predict`, which needs none"
+    )]
+    NoLabels {
+        /// What was given.
+        what: String,
+    },
+    /// Images for a model that takes none.
+    #[error(
+        "{what}: holds images, but the model was not trained on images; give samples of the kind that it was trained on"
+    )]
+    NoImageModel {
+        /// What was given.
+        what: String,
+    },
+    /// Samples of another shape than a model takes.
+    #[error(
+        "{file}: samples of shape {found:?}, but the model takes {expected:?}; give data of that shape (image files are brought to it by themselves)"
+    )]
+    ModelShape {
+        /// What was given.
+        file: String,
+        /// What the model takes.
+        expected: Vec<usize>,
+        /// What there is.
+        found: Vec<usize>,
+    },
     /// An image that cannot be decoded.
     #[error("{place}: bad image: {reason}; mend or remove it")]
     BadImage {

@@ -5,7 +5,7 @@
 //! folders. A class folder without an image is refused: the class would vanish without a word.
 
 use super::{LeftOut, Listing, MAX_CLASSES, Photos, begins_like_image, is_image_name};
-use crate::{DataError, PhotoError, Result, Role, regular};
+use crate::{DataError, PhotoError, Result, Role, UNLABELLED, regular};
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -15,6 +15,42 @@ const BYCATCH: [&str; 3] = ["__MACOSX", "__pycache__", "@eaDir"];
 
 /// Lists a folder.
 pub(super) fn list(root: &Path) -> Result<Listing> {
+    let (lists, walk) = parts(root)?;
+    let mut listing = Listing::join(root, lists)?;
+    if listing.train.is_empty() {
+        return Err(PhotoError::NoImages { folder: root.display().to_string(), held: held(&walk.left_out) }.into());
+    }
+    (listing.left_out, listing.empty) = (walk.left_out, walk.empty);
+    Ok(listing)
+}
+
+/// The images of a folder by part, each with the classes that it has.
+pub(crate) fn labelled(root: &Path) -> Result<([Option<Photos>; 3], LeftOut)> {
+    let (lists, walk) = parts(root)?;
+    if lists.iter().flatten().all(Photos::is_empty) {
+        return Err(PhotoError::NoImages { folder: root.display().to_string(), held: held(&walk.left_out) }.into());
+    }
+    Ok((lists, walk.left_out))
+}
+
+/// All images below a folder, whatever folder they lie in, without classes.
+pub(crate) fn unlabelled(root: &Path) -> Result<Photos> {
+    let walk = Walk { root, here: PathBuf::new(), left_out: LeftOut::default(), empty: Vec::new() };
+    let (mut photos, mut left_out) = (Photos { root: root.to_path_buf(), ..Photos::default() }, LeftOut::default());
+    walk.below(Path::new(""), UNLABELLED as usize, &mut photos, &mut left_out)?;
+    if photos.is_empty() {
+        return Err(PhotoError::NoImages { folder: root.display().to_string(), held: held(&left_out) }.into());
+    }
+    photos.left_out = left_out;
+    Ok(photos)
+}
+
+/// Whether images lie directly in a folder, and so have no class.
+pub(crate) fn has_images(root: &Path) -> Result<bool> {
+    Ok(!read(root, Path::new(""), &mut LeftOut::default())?.1.is_empty())
+}
+
+fn parts(root: &Path) -> Result<([Option<Photos>; 3], Walk<'_>)> {
     let mut walk = Walk { root, here: canonical(root)?, left_out: LeftOut::default(), empty: Vec::new() };
     let folders = walk.only_folders(Path::new(""))?;
     let role = |name: &OsString| name.to_str().and_then(Role::of_word);
@@ -44,12 +80,7 @@ pub(super) fn list(root: &Path) -> Result<Listing> {
             }
         }
     }
-    let mut listing = Listing::join(root, lists)?;
-    if listing.train.is_empty() {
-        return Err(PhotoError::NoImages { folder: root.display().to_string(), held: held(&walk.left_out) }.into());
-    }
-    (listing.left_out, listing.empty) = (walk.left_out, walk.empty);
-    Ok(listing)
+    Ok((lists, walk))
 }
 
 fn canonical(path: &Path) -> Result<PathBuf> {

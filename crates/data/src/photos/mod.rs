@@ -5,10 +5,10 @@
 //! within a class the paths, byte by byte. Names of files may be any bytes; names of classes are text. A file costs its
 //! path and 16 bytes, so that a million of them fit easily.
 
-mod folder;
+pub(crate) mod folder;
 mod left_out;
 mod listing;
-mod table;
+pub(crate) mod table;
 
 pub use left_out::LeftOut;
 pub use listing::Listing;
@@ -50,6 +50,13 @@ impl Photos {
     /// As there.
     pub fn list(path: &Path) -> Result<Self> {
         Listing::of(path).map(Listing::into_one)
+    }
+
+    /// These files, in this order and without classes; whether they are there shows when they are read.
+    pub(crate) fn of_files(files: &[PathBuf]) -> Self {
+        let mut photos = Self::default();
+        files.iter().for_each(|file| photos.push(file.as_os_str().as_encoded_bytes(), crate::UNLABELLED as usize));
+        photos
     }
 
     /// How many files.
@@ -138,7 +145,7 @@ pub(crate) fn is_image_name(name: &OsStr) -> bool {
 }
 
 /// Whether a file begins like an image of a format that is read.
-fn begins_like_image(path: &Path) -> bool {
+pub(crate) fn begins_like_image(path: &Path) -> bool {
     let mut first = Vec::with_capacity(Kind::LOOK);
     let read = open_regular(path).and_then(|file| file.take(Kind::LOOK as u64).read_to_end(&mut first));
     read.is_ok() && Kind::of(&first).is_some()

@@ -5,7 +5,7 @@
 
 use super::{Listing, MAX_CLASSES, Photos, from_bytes};
 use crate::regular::{self, read_regular};
-use crate::{DataError, PhotoError, Result, Role};
+use crate::{DataError, PhotoError, Result, Role, UNLABELLED};
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -20,6 +20,26 @@ struct Found {
     classes: HashMap<String, usize>,
 }
 
+impl Found {
+    fn below(root: &Path) -> Self {
+        Self { photos: Photos { root: root.to_path_buf(), ..Photos::default() }, classes: HashMap::new() }
+    }
+
+    /// The number of a class, in the order in which they are found.
+    fn class(&mut self, label: &str, table: &str) -> Result<usize> {
+        if let Some(&class) = self.classes.get(label) {
+            return Ok(class);
+        }
+        let class = self.classes.len();
+        if class == MAX_CLASSES {
+            return Err(PhotoError::TooManyClasses { folder: table.into(), limit: MAX_CLASSES }.into());
+        }
+        self.classes.insert(label.to_string(), class);
+        self.photos.classes.push(label.to_string());
+        Ok(class)
+    }
+}
+
 /// Lists a table; every file must be there.
 pub(super) fn list(path: &Path, tabs: bool) -> Result<Listing> {
     let bytes = read_regular(path)?;
@@ -28,22 +48,8 @@ pub(super) fn list(path: &Path, tabs: bool) -> Result<Listing> {
     let mut parts: [Option<Found>; 3] = [None, None, None];
     parse_table(&bytes, &table, tabs, |line, file, label, role| {
         check(root, &table, line, file)?;
-        let found = parts[role.unwrap_or(Role::Train) as usize].get_or_insert_with(|| Found {
-            photos: Photos { root: root.to_path_buf(), ..Photos::default() },
-            classes: HashMap::new(),
-        });
-        let class = match found.classes.get(label) {
-            Some(&class) => class,
-            None if found.classes.len() == MAX_CLASSES => {
-                return Err(PhotoError::TooManyClasses { folder: table.clone(), limit: MAX_CLASSES }.into());
-            }
-            None => {
-                let class = found.classes.len();
-                found.classes.insert(label.to_string(), class);
-                found.photos.classes.push(label.to_string());
-                class
-            }
-        };
+        let found = parts[role.unwrap_or(Role::Train) as usize].get_or_insert_with(|| Found::below(root));
+        let class = found.class(label, &table)?;
         found.photos.push(file, class);
         Ok(())
     })?;
@@ -93,6 +99,24 @@ fn in_one_part(listing: &Listing, table: &str) -> Result<()> {
     Ok(())
 }
 
+/// The files of a table in its order, whether they are there or not, by part; labels where there are any.
+pub(crate) fn given(path: &Path, tabs: bool) -> Result<[Option<Photos>; 3]> {
+    let bytes = read_regular(path)?;
+    let table = path.display().to_string();
+    let root = path.parent().unwrap_or(Path::new(""));
+    let mut parts: [Option<Found>; 3] = [None, None, None];
+    parse(&bytes, &table, tabs, false, |_, file, label, role| {
+        let found = parts[role.unwrap_or(Role::Train) as usize].get_or_insert_with(|| Found::below(root));
+        let class = label.map(|label| found.class(label, &table)).transpose()?;
+        found.photos.push(file, class.unwrap_or(UNLABELLED as usize));
+        Ok(())
+    })?;
+    match parts.iter().all(Option::is_none) {
+        true => Err(PhotoError::EmptyTable { table }.into()),
+        false => Ok(parts.map(|found| found.map(|found| found.photos))),
+    }
+}
+
 /// Reads a table; `each` hears line, path, label, and what the column `split` says if there is one. `name` stands for the
 /// table in errors.
 ///
@@ -104,32 +128,47 @@ pub fn parse_table(
     tabs: bool,
     mut each: impl FnMut(usize, &[u8], &str, Option<Role>) -> Result<()>,
 ) -> Result<()> {
+    parse(bytes, name, tabs, true, |line, path, label, role| each(line, path, label.unwrap_or_default(), role))
+}
+
+/// The same; where labels are not `required`, there may be none on some lines, or no column of them.
+fn parse(
+    bytes: &[u8],
+    name: &str,
+    tabs: bool,
+    required: bool,
+    mut each: impl FnMut(usize, &[u8], Option<&str>, Option<Role>) -> Result<()>,
+) -> Result<()> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let mut lines = Lines { rest: bytes, delimiter: if tabs { b'\t' } else { b',' }, line: 1, name };
     let mut fields = Vec::new();
-    let mut columns = Columns { path: 0, label: 1, split: None, count: 2 };
+    let mut columns = Columns { path: 0, label: Some(1), split: None, count: 2 };
     let mut first = true;
     while let Some(line) = lines.next(&mut fields)? {
         if fields.len() == 1 && fields[0].is_empty() {
             continue;
         }
-        if std::mem::take(&mut first)
-            && let Some(stated) = Columns::of(&fields)
-        {
-            columns = stated;
-            continue;
+        if std::mem::take(&mut first) {
+            if let Some(stated) = Columns::of(&fields, required) {
+                columns = stated;
+                continue;
+            }
+            if !required && fields.len() == 1 {
+                columns = Columns { path: 0, label: None, split: None, count: 1 };
+            }
         }
         let Columns { path, label, split, count } = columns;
         let table = || name.to_string();
         if fields.len() != count {
             return Err(PhotoError::Columns { table: table(), line, found: fields.len() }.into());
         }
-        for (column, field) in [("path", path), ("label", label)] {
-            if fields[field].is_empty() {
+        for (column, field) in [("path", Some(path)), ("label", label.filter(|_| required))] {
+            if field.is_some_and(|field| fields[field].is_empty()) {
                 return Err(PhotoError::EmptyField { table: table(), line, column }.into());
             }
         }
-        let label = std::str::from_utf8(&fields[label]).map_err(|_| PhotoError::Label { table: table(), line })?;
+        let label = label.map(|label| std::str::from_utf8(&fields[label])).transpose();
+        let label = label.map_err(|_| PhotoError::Label { table: table(), line })?.filter(|label| !label.is_empty());
         let role = split.map(|split| role(&fields[split], table, line)).transpose()?;
         each(line, &fields[path], label, role)?;
     }
@@ -150,20 +189,24 @@ fn role(field: &[u8], table: impl Fn() -> String, line: usize) -> Result<Role, P
 #[derive(Clone, Copy)]
 struct Columns {
     path: usize,
-    label: usize,
+    label: Option<usize>,
     split: Option<usize>,
     count: usize,
 }
 
 impl Columns {
-    /// As stated by a line, if it is a header.
-    fn of(fields: &[Vec<u8>]) -> Option<Self> {
+    /// As stated by a line, if it is a header; one that names no label is none where labels are required.
+    fn of(fields: &[Vec<u8>], required: bool) -> Option<Self> {
         let find = |names: &[&str]| {
             fields
                 .iter()
                 .position(|field| names.iter().any(|name| field.trim_ascii().eq_ignore_ascii_case(name.as_bytes())))
         };
-        Some(Self { path: find(&PATHS)?, label: find(&LABELS)?, split: find(&SPLIT), count: fields.len() })
+        let label = find(&LABELS);
+        if required && label.is_none() {
+            return None;
+        }
+        Some(Self { path: find(&PATHS)?, label, split: find(&SPLIT), count: fields.len() })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::canvas::Canvas;
 use super::identity;
-use super::{Labelled, Scratch, Source, Stage, fingerprint_of};
+use super::{Labelled, Scratch, Source, Stage, UNLABELLED, fingerprint_of};
 use crate::Result;
 use crate::photos::Photos;
 use crate::regular::read_image;
@@ -75,6 +75,56 @@ impl FileImages {
     /// all must have that size.
     pub fn shaped(photos: Photos, shape: [usize; 3], fit: Option<Fit>) -> Self {
         Self { photos, canvas: Canvas { shape, fit }, identity: OnceLock::new() }
+    }
+}
+
+/// Image files that are in memory, decoded one by one. They have no classes.
+pub struct EncodedImages {
+    images: Vec<Vec<u8>>,
+    canvas: Canvas,
+}
+
+impl EncodedImages {
+    /// These files (JPEG, PNG, WebP, BMP, GIF), for samples of a shape (height, width, channels).
+    pub fn new(images: Vec<Vec<u8>>, shape: [usize; 3], fit: Fit) -> Self {
+        Self { images, canvas: Canvas { shape, fit: Some(fit) } }
+    }
+}
+
+impl Labelled for EncodedImages {
+    fn len(&self) -> usize {
+        self.images.len()
+    }
+
+    fn shape(&self) -> &[usize] {
+        &self.canvas.shape
+    }
+
+    fn class_names(&self) -> &[String] {
+        &[]
+    }
+
+    fn label(&self, _: usize) -> u32 {
+        UNLABELLED
+    }
+
+    fn fingerprint(&self) -> String {
+        let words = self.canvas.words();
+        fingerprint_of([b"encoded" as &[u8], words.as_bytes()].into_iter().chain(self.images.iter().map(Vec::as_slice)))
+    }
+}
+
+impl Source for EncodedImages {
+    fn place(&self, index: usize) -> String {
+        format!("image {index}")
+    }
+
+    fn stored(&self) -> &'static str {
+        "files"
+    }
+
+    fn fetch(&self, index: usize, scratch: &mut Scratch, out: &mut [u8]) -> Result<()> {
+        self.canvas.decode(&|| self.place(index), &self.images[index], scratch, out)
     }
 }
 

@@ -18,7 +18,7 @@ mod supply;
 mod table;
 
 pub use fake::{Fake, FakeSpec};
-pub use files::FileImages;
+pub use files::{EncodedImages, FileImages};
 pub(crate) use identity::Stamp;
 pub use identity::fingerprint_version;
 pub use image_set::ImageSet;
@@ -79,6 +79,9 @@ impl Features<'_> {
         }
     }
 }
+
+/// The label of a sample of which no class is known; only [`inputs`](crate::inputs) have such samples.
+pub const UNLABELLED: u32 = u32::MAX;
 
 /// A set of labelled samples of one shape. Indices at or above [`Labelled::len`] panic, as with a slice.
 pub trait Labelled: Send + Sync {

@@ -3,8 +3,8 @@
 use super::canvas::Canvas;
 use super::identity::pieces;
 use super::{Labelled, Scratch, Source, Stage, fingerprint_of};
-use crate::Result;
 use crate::shards::{Encoding, Records};
+use crate::{DataError, Result};
 use paceline_image::Fit;
 use sha2::{Digest, Sha256};
 use std::borrow::Cow;
@@ -108,6 +108,9 @@ impl Source for RecordImages {
     }
 
     fn fetch(&self, index: usize, scratch: &mut Scratch, out: &mut [u8]) -> Result<()> {
+        if let Some(reason) = self.records.bad(index) {
+            return Err(DataError::BadRecord { reason: reason.into() });
+        }
         let place = || self.records.place(index);
         let image = self.records.image(index);
         if let (Encoding::Numbers(stored), begin) = (self.records.encoding(), Instant::now()) {

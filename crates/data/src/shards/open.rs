@@ -11,7 +11,7 @@ use super::records::{Records, Shelf, place};
 use super::{Encoding, Index, by_part, record_files};
 use crate::example::Example;
 use crate::tfrecord::{File, Limits, Memory, Reader};
-use crate::{DataError, RecordError, Result, Role, ShardError, Skipped};
+use crate::{DataError, RecordError, Result, Role, ShardError, Skipped, UNLABELLED};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -29,6 +29,9 @@ pub struct Open {
     pub verify: bool,
     /// How many bad records may be left out.
     pub skip_bad: usize,
+    /// Records are only to be looked at, not to be trained on: bad ones keep their place ([`Records::bad`]), however many there
+    /// are, and those without a class are [`UNLABELLED`].
+    pub lenient: bool,
     /// Compare the files with the digests of the index.
     pub digests: bool,
     /// What is refused before memory is taken for it.
@@ -45,6 +48,7 @@ impl Default for Open {
             part: None,
             verify: true,
             skip_bad: 0,
+            lenient: false,
             digests: false,
             limits: Limits::default(),
             memory: Arc::default(),
@@ -105,10 +109,11 @@ impl Open {
             })?),
             _ => None,
         };
-        let mut first = 0;
+        let (mut first, mut bad) = (0, BTreeMap::new());
         let files: Vec<Shelf> = all
             .into_iter()
             .map(|looked| {
+                bad.extend(looked.kept.iter().map(|(local, error)| (first + local, error.to_string())));
                 let shelf = Shelf { first, file: looked.file, images: looked.images, labels: looked.labels };
                 first += shelf.labels.len();
                 shelf
@@ -119,7 +124,7 @@ impl Open {
         }
         let digests = index.iter().flat_map(|index| &index.shards).filter(|shard| self.wants(&shard.part));
         let digests = digests.map(|shard| shard.sha256.clone()).collect();
-        Ok(Records { digests, index, layout, files, classes, skipped, verified: self.verify, scale })
+        Ok(Records { digests, index, layout, files, classes, skipped, verified: self.verify, scale, bad })
     }
 
     fn wants(&self, part: &str) -> bool {
@@ -155,7 +160,7 @@ impl Open {
         for shard in index.shards.iter().filter(|shard| self.wants(&shard.part)) {
             let file = path.join(&shard.file);
             let found = std::fs::metadata(&file).map_err(DataError::io("read", &file))?.len();
-            if found != shard.bytes {
+            if found != shard.bytes && !self.lenient {
                 let path = file.display().to_string();
                 return Err(ShardError::Size { path, expected: shard.bytes, found }.into());
             }
@@ -170,6 +175,7 @@ impl Open {
 
     /// The layout of the first record that has an image.
     fn layout(&self, path: &Path, index: Option<&Index>, files: &[(PathBuf, Option<usize>)]) -> Result<Layout> {
+        let passes_over = self.skip_bad > 0 || self.lenient;
         let mut wrong: Option<DataError> = None;
         let mut record = Vec::new();
         for (file, _) in files {
@@ -205,14 +211,14 @@ impl Open {
                     }
                     Err(error) => {
                         let goes_on = matches!(error, DataError::Record(RecordError::DataChecksum { .. }));
-                        if !goes_on && self.skip_bad > 0 {
+                        if !goes_on && passes_over {
                             wrong.get_or_insert(error);
                             break;
                         }
                         error
                     }
                 };
-                if self.skip_bad == 0 {
+                if !passes_over {
                     return Err(error);
                 }
                 wrong.get_or_insert(error);
@@ -250,6 +256,8 @@ struct Looked {
     bad: Vec<DataError>,
     /// Of images that are numbers.
     range: Range,
+    /// Bad records that keep their place, by their number in the file.
+    kept: BTreeMap<usize, DataError>,
 }
 
 struct Looker<'a> {
@@ -264,6 +272,9 @@ impl Looker<'_> {
             && let Some(shard) = self.index.and_then(|i| i.shards.iter().find(|s| folder.join(&s.file) == *path))
         {
             shard.check_digest(folder)?;
+        }
+        if self.open.lenient {
+            return self.look_leniently(path);
         }
         let limit = self.open.skip_bad;
         let mut bad = Vec::new();
@@ -305,7 +316,27 @@ impl Looker<'_> {
             file.retain(|local| left_out.binary_search(&local).is_err());
         }
         let names = names.list;
-        Ok(Looked { file, images, labels, names, bad, range })
+        Ok(Looked { file, images, labels, names, bad, range, kept: BTreeMap::new() })
+    }
+
+    /// The same, with all records in their place.
+    fn look_leniently(&self, path: &Path) -> Result<Looked> {
+        let Open { verify, limits, memory, .. } = self.open;
+        let (file, mut kept) = File::open_keeping(path, *verify, limits, memory)?;
+        let (mut names, mut range) = (Names::default(), Range::default());
+        let (mut images, mut labels) = (Vec::with_capacity(file.len()), Vec::with_capacity(file.len()));
+        for local in 0..file.len() {
+            let found = match kept.contains_key(&local) {
+                true => ((0, 0), UNLABELLED),
+                false => self.record(&file, local, local, &mut names, &mut range).unwrap_or_else(|error| {
+                    kept.insert(local, error);
+                    ((0, 0), UNLABELLED)
+                }),
+            };
+            images.push(found.0);
+            labels.push(found.1);
+        }
+        Ok(Looked { file, images, labels, names: names.list, bad: Vec::new(), range, kept })
     }
 
     /// The place of the image and the class of a record; `number` is its number if it is good.
@@ -380,6 +411,7 @@ impl Looker<'_> {
                 })? as u32
             }
             (None, Some(name), None) if layout.class.is_none() => names.number(name, number, place)?,
+            _ if self.open.lenient => UNLABELLED,
             _ => {
                 let wanted = match (&layout.class, &layout.name) {
                     (Some(class), _) => format!("feature `{class}` is missing"),
@@ -443,7 +475,8 @@ fn join_classes(files: &mut [Looked], layout: &Layout) -> Result<Vec<String>> {
             // Every name is in the list that was made of them.
             let place: Vec<u32> =
                 file.names.values().map(|(name, _)| names.binary_search(name).unwrap_or_default() as u32).collect();
-            file.labels.iter_mut().for_each(|label| *label = place[*label as usize]);
+            let labelled = file.labels.iter_mut().filter(|label| **label != UNLABELLED);
+            labelled.for_each(|label| *label = place[*label as usize]);
         }
         return Ok(names);
     }
@@ -457,7 +490,8 @@ fn join_classes(files: &mut [Looked], layout: &Layout) -> Result<Vec<String>> {
             }
         }
     }
-    let classes = files.iter().flat_map(|file| &file.labels).max().map_or(0, |&label| label as usize + 1);
+    let labels = files.iter().flat_map(|file| &file.labels).filter(|&&label| label != UNLABELLED);
+    let classes = labels.max().map_or(0, |&label| label as usize + 1);
     let classes = classes.max(layout.one_hot.unwrap_or(0));
     Ok((0..classes as u32).map(|class| known.get(&class).map_or(class.to_string(), |name| name.to_string())).collect())
 }

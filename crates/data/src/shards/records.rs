@@ -5,7 +5,8 @@ use super::numbers::Scale;
 use super::{Encoding, Index, Layout, Open};
 use crate::example::Example;
 use crate::tfrecord::File;
-use crate::{Result, Role, ShardError, Skipped};
+use crate::{Result, Role, ShardError, Skipped, UNLABELLED};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 
@@ -21,6 +22,8 @@ pub struct Records {
     pub(super) digests: Vec<String>,
     /// What the numbers of images mean, where images are lists of numbers.
     pub(super) scale: Option<Scale>,
+    /// What is wrong with records that were kept though they are bad, by number.
+    pub(super) bad: BTreeMap<usize, String>,
 }
 
 /// A file and what is known of its records.
@@ -112,7 +115,7 @@ impl Records {
         &self.digests
     }
 
-    /// The class of a record.
+    /// The class of a record; [`UNLABELLED`] if it has none and was opened leniently.
     pub fn label(&self, index: usize) -> u32 {
         let (shelf, local) = self.find(index);
         shelf.labels[local]
@@ -126,7 +129,8 @@ impl Records {
     /// How many records of each class.
     pub fn counts(&self) -> Vec<usize> {
         let mut counts = vec![0; self.classes.len()];
-        self.files.iter().flat_map(|shelf| &shelf.labels).for_each(|&label| counts[label as usize] += 1);
+        let labels = self.files.iter().flat_map(|shelf| &shelf.labels).filter(|&&label| label != UNLABELLED);
+        labels.for_each(|&label| counts[label as usize] += 1);
         counts
     }
 
@@ -159,6 +163,17 @@ impl Records {
     /// What was left out.
     pub fn skipped(&self) -> &Skipped {
         &self.skipped
+    }
+
+    /// What is wrong with a record, if it is bad and was kept: see [`Open::lenient`].
+    pub fn bad(&self, index: usize) -> Option<&str> {
+        self.bad.get(&index).map(String::as_str)
+    }
+
+    /// The file of a record and its number there.
+    pub fn within(&self, index: usize) -> (&str, usize) {
+        let (shelf, local) = self.find(index);
+        (shelf.file.contents().name(), local)
     }
 
     /// For errors: file and record number.

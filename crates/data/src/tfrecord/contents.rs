@@ -119,6 +119,13 @@ pub struct Scan<'a> {
     verify: bool,
 }
 
+impl Scan<'_> {
+    /// Where the next record begins.
+    pub(super) fn offset(&self) -> u64 {
+        self.at as u64
+    }
+}
+
 impl<'a> Iterator for Scan<'a> {
     type Item = Result<(u64, &'a [u8]), RecordError>;
 

@@ -3,7 +3,11 @@
 use super::frame::{HEAD, u32_at, u64_at};
 use super::{Contents, Limits, Memory};
 use crate::{DataError, Result};
+use std::collections::BTreeMap;
 use std::path::Path;
+
+/// Records between two looks at the memory that is left.
+const STEP: usize = 1 << 12;
 
 /// A file of records in memory: mapped if plain, unpacked if not; records can be read in any order.
 pub struct File {
@@ -49,6 +53,32 @@ impl File {
         Self::index_within(contents, verify, memory, bad)
     }
 
+    /// As [`File::open_within`], but bad records keep their place: with what is wrong with them, by number. What is read of
+    /// them means nothing.
+    pub(crate) fn open_keeping(
+        path: &Path,
+        verify: bool,
+        limits: &Limits,
+        memory: &Memory,
+    ) -> Result<(Self, BTreeMap<usize, DataError>)> {
+        let contents = Contents::open_within(path, limits, true, memory)?;
+        let (mut starts, mut bad) = (Vec::new(), BTreeMap::new());
+        let mut scan = contents.scan(verify);
+        loop {
+            let start = scan.offset();
+            match scan.next() {
+                None => break,
+                Some(Ok(_)) => {}
+                Some(Err(error)) => drop(bad.insert(starts.len(), error.into())),
+            }
+            if starts.len().is_multiple_of(STEP) {
+                memory.take(STEP as u64 * Memory::PER_RECORD, contents.name())?;
+            }
+            starts.push(start);
+        }
+        Ok((Self { contents, starts }, bad))
+    }
+
     /// Finds the records of contents that are already there.
     ///
     /// # Errors
@@ -67,8 +97,6 @@ impl File {
         memory: &Memory,
         mut bad: Option<&mut dyn FnMut(DataError) -> Result<()>>,
     ) -> Result<Self> {
-        /// Records between two looks at the memory that is left.
-        const STEP: usize = 1 << 12;
         let mut starts = Vec::new();
         let mut left = 0;
         for record in contents.scan(verify) {

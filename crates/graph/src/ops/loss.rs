@@ -62,8 +62,8 @@ impl Operator for LossOp {
         Vec::new()
     }
 
-    fn is_loss(&self) -> bool {
-        true
+    fn loss(&self) -> Option<Loss> {
+        Some(self.loss)
     }
 
     fn flops(&self, inputs: &[&[usize]]) -> f64 {

@@ -34,7 +34,7 @@ pub use pad::PadZeros;
 
 use paceline_base::Result;
 use paceline_base::kernel::Kernel;
-use paceline_base::op::Init;
+use paceline_base::op::{Init, Loss};
 use paceline_base::region::Region;
 use std::fmt;
 use std::ops::Range;
@@ -187,7 +187,12 @@ pub trait Operator: fmt::Debug + Send + Sync {
 
     /// True if this operator closes the graph and takes labels.
     fn is_loss(&self) -> bool {
-        false
+        self.loss().is_some()
+    }
+
+    /// Which loss it is, if it is one.
+    fn loss(&self) -> Option<Loss> {
+        None
     }
 
     /// Floating-point operations of the forward pass for one sample.

@@ -4,14 +4,13 @@ mod feeds;
 
 pub use feeds::{Feeds, evaluation, rows_ahead};
 
-use crate::config::{Auto, CacheName, Config, FitName};
+use crate::config::{Auto, CacheName, Config};
 use crate::placement::{Local, Pool};
 use crate::trial::cores;
 use paceline_base::{Error, Kind, Result, text};
 use paceline_comm::world::started_here;
 use paceline_data::shards::FeatureNames;
 use paceline_data::{Catalogue, DataSet, Options, Part, Source, Split, Still};
-use paceline_image::Fit;
 use paceline_prepare::feed::{Augment, DiskCache, MemoryCache, cache, check};
 use paceline_record::InputFacts;
 use std::sync::Arc;
@@ -45,11 +44,7 @@ pub fn open_data(config: &Config) -> Result<RunData> {
     let options = Options {
         seed: config.train.seed,
         size: data.size.map(|size| [size.height, size.width]),
-        fit: match data.fit {
-            FitName::Crop => Fit::Crop,
-            FitName::Pad => Fit::Pad,
-            FitName::Stretch => Fit::Stretch,
-        },
+        fit: data.fit.into(),
         verify: data.verify,
         skip_bad: data.skip_bad,
         memory: Some(paceline_record::machine::free_memory_bytes()).filter(|&free| free > 0),

@@ -1,0 +1,108 @@
+//! Inputs as the model's batches take them: bad ones keep their place, and labels are those of the model.
+
+use paceline_data::{DataError, Features, Labelled, Samples, Scratch, Source};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A source that never fails: what cannot be fetched becomes a sample of zeros, whose error is kept until it is asked for.
+pub(crate) struct Kept {
+    source: Arc<dyn Source>,
+    labels: Relabel,
+    errors: Mutex<BTreeMap<usize, DataError>>,
+}
+
+/// From the numbers of a set's classes to those of a model.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Relabel(pub Vec<Option<u32>>);
+
+impl Relabel {
+    /// The model's number for a label of the data; a label that the model does not know is beyond all of its classes.
+    fn apply(&self, label: u32) -> u32 {
+        self.0.get(label as usize).copied().flatten().unwrap_or(u32::MAX)
+    }
+}
+
+impl Kept {
+    pub fn new(source: Arc<dyn Source>, labels: Relabel) -> Self {
+        Self { source, labels, errors: Mutex::default() }
+    }
+
+    /// What was wrong with a sample that was fetched; told once, so that a million of them take no room.
+    pub fn take_error(&self, index: usize) -> Option<DataError> {
+        self.errors.lock().unwrap_or_else(PoisonError::into_inner).remove(&index)
+    }
+}
+
+impl Labelled for Kept {
+    fn len(&self) -> usize {
+        self.source.len()
+    }
+
+    fn shape(&self) -> &[usize] {
+        self.source.shape()
+    }
+
+    fn class_names(&self) -> &[String] {
+        self.source.class_names()
+    }
+
+    fn label(&self, index: usize) -> u32 {
+        self.labels.apply(self.source.label(index))
+    }
+
+    fn fingerprint(&self) -> String {
+        self.source.fingerprint()
+    }
+}
+
+impl Source for Kept {
+    fn place(&self, index: usize) -> String {
+        self.source.place(index)
+    }
+
+    fn stored(&self) -> &'static str {
+        self.source.stored()
+    }
+
+    fn fetch(&self, index: usize, scratch: &mut Scratch, out: &mut [u8]) -> Result<(), DataError> {
+        if let Err(error) = self.source.fetch(index, scratch, out) {
+            out.fill(0);
+            self.errors.lock().unwrap_or_else(PoisonError::into_inner).insert(index, error);
+        }
+        Ok(())
+    }
+}
+
+/// Samples in memory under the model's labels.
+pub(crate) struct Relabelled {
+    pub samples: Arc<dyn Samples>,
+    pub labels: Relabel,
+}
+
+impl Labelled for Relabelled {
+    fn len(&self) -> usize {
+        self.samples.len()
+    }
+
+    fn shape(&self) -> &[usize] {
+        self.samples.shape()
+    }
+
+    fn class_names(&self) -> &[String] {
+        self.samples.class_names()
+    }
+
+    fn label(&self, index: usize) -> u32 {
+        self.labels.apply(self.samples.label(index))
+    }
+
+    fn fingerprint(&self) -> String {
+        self.samples.fingerprint()
+    }
+}
+
+impl Samples for Relabelled {
+    fn features(&self, index: usize) -> Features<'_> {
+        self.samples.features(index)
+    }
+}

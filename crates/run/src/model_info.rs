@@ -1,0 +1,188 @@
+//! `model.json`: what a trained model is and what it takes, so that it can be used where its training data is not.
+
+use crate::config::{Config, FitName};
+use crate::input::RunData;
+use paceline_base::{Error, Result};
+use paceline_data::shards::Index;
+use paceline_data::{Features, Part};
+use paceline_graph::Graph;
+use paceline_image::Fit;
+use paceline_record::atomic;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// The name of the file in a run directory.
+const FILE: &str = "model.json";
+
+/// The format that this program writes; newer ones are refused.
+const FORMAT: u32 = 1;
+
+/// What a model is and what it takes, as it stands in `model.json` of a run directory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ModelInfo {
+    /// Version of this format.
+    pub format: u32,
+    /// The program that wrote it.
+    pub version: String,
+    /// Its name: that of the preset or of the model file.
+    pub name: String,
+    /// Names of the classes, in the order of its outputs.
+    pub classes: Vec<String>,
+    /// The shape of a sample, such as `[28, 28]` or `[96, 96, 3]`.
+    pub shape: Vec<usize>,
+    /// How stored values become the numbers that it takes.
+    pub values: Values,
+    /// How images become samples; none if samples are no images.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<ImageInfo>,
+    /// Names and shapes of its parameters, as in its checkpoints.
+    pub parameters: Vec<(String, Vec<usize>)>,
+}
+
+/// How stored values become the numbers that a model takes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Values {
+    /// Bytes, of which each stands for `byte · scale + offset`.
+    Bytes {
+        /// What a byte is multiplied by.
+        scale: f32,
+        /// What is then added.
+        offset: f32,
+    },
+    /// Numbers as they are.
+    Floats,
+}
+
+/// How images become samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImageInfo {
+    /// Height of a sample.
+    pub height: usize,
+    /// Width of a sample.
+    pub width: usize,
+    /// 1 (grey) or 3 (red, green, blue).
+    pub channels: usize,
+    /// How an image of another size is brought to that: crop, pad or stretch.
+    #[serde(with = "fit_name")]
+    pub fit: Fit,
+}
+
+impl ModelInfo {
+    /// That of a run. Where the run did not resize its images itself, others are brought to their size as `paceline prepare`
+    /// did it, if it says how.
+    pub fn of(config: &Config, data: &RunData, graph: &Graph) -> Self {
+        let shape = data.training.shape().to_vec();
+        let values = match &data.training {
+            Part::Stream(_) => Values::Bytes { scale: 1.0 / 255.0, offset: 0.0 },
+            Part::Memory(samples) => match samples.features(0) {
+                Features::U8 { scale, offset, .. } => Values::Bytes { scale, offset },
+                Features::F32(_) => Values::Floats,
+            },
+        };
+        let size = match shape[..] {
+            [height, width] => Some([height, width, 1]),
+            [height, width, channels @ (1 | 3)] => Some([height, width, channels]),
+            _ => None,
+        };
+        let fit = match config.data.size {
+            Some(_) => config.data.fit.into(),
+            None => prepared_with(Path::new(&config.data.name)).unwrap_or(config.data.fit.into()),
+        };
+        Self {
+            format: FORMAT,
+            version: env!("CARGO_PKG_VERSION").into(),
+            name: graph.name.clone(),
+            classes: data.training.class_names().to_vec(),
+            image: size.filter(|_| values != Values::Floats).map(|[height, width, channels]| ImageInfo {
+                height,
+                width,
+                channels,
+                fit,
+            }),
+            shape,
+            values,
+            parameters: graph.signature(),
+        }
+    }
+
+    /// Writes it into a run directory, whole or not at all.
+    pub(crate) fn write(&self, dir: &Path) -> Result<()> {
+        let path = dir.join(FILE);
+        let mut text =
+            serde_json::to_vec_pretty(self).map_err(|e| Error::internal(format!("{}: {e}", path.display())))?;
+        text.push(b'\n');
+        atomic::write(&path, &text)
+    }
+
+    /// Reads that of a run directory; none if an older version wrote the run.
+    ///
+    /// # Errors
+    /// If it cannot be read, is damaged, or is of a newer format.
+    pub fn read(dir: &Path) -> Result<Option<Self>> {
+        #[derive(Deserialize)]
+        struct Version {
+            format: u32,
+        }
+        let path = dir.join(FILE);
+        let text = match std::fs::read(&path) {
+            Ok(text) => text,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(Error::io("read", &path, &e)),
+        };
+        let damaged = |e: serde_json::Error| {
+            Error::failure(format!(
+                "{} is damaged: {e}; remove it, and the run is opened by its data as long as that is there",
+                path.display()
+            ))
+        };
+        let version: Version = serde_json::from_slice(&text).map_err(damaged)?;
+        if version.format > FORMAT {
+            return Err(Error::user(format!(
+                "{} has format {}, newer than this program reads ({FORMAT}); update paceline",
+                path.display(),
+                version.format
+            )));
+        }
+        serde_json::from_slice(&text).map(Some).map_err(damaged)
+    }
+}
+
+/// How the images of these shards were brought to their size, if their index says it.
+fn prepared_with(path: &Path) -> Option<Fit> {
+    let index = Index::read(path).ok().flatten()?;
+    let name = index.settings.get("fit")?.as_str()?.to_string();
+    fit_name::of(&name)
+}
+
+impl From<FitName> for Fit {
+    fn from(name: FitName) -> Self {
+        match name {
+            FitName::Crop => Fit::Crop,
+            FitName::Pad => Fit::Pad,
+            FitName::Stretch => Fit::Stretch,
+        }
+    }
+}
+
+/// `crop`, `pad` or `stretch`.
+mod fit_name {
+    use super::Fit;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    const NAMES: [(&str, Fit); 3] = [("crop", Fit::Crop), ("pad", Fit::Pad), ("stretch", Fit::Stretch)];
+
+    pub fn of(name: &str) -> Option<Fit> {
+        NAMES.iter().find(|(known, _)| *known == name).map(|(_, fit)| *fit)
+    }
+
+    pub fn serialize<S: Serializer>(fit: &Fit, serializer: S) -> Result<S::Ok, S::Error> {
+        let name = NAMES.iter().find(|(_, known)| known == fit).map_or("crop", |(name, _)| name);
+        serializer.serialize_str(name)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Fit, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        of(&name).ok_or_else(|| serde::de::Error::custom(format!("{name:?} is none of crop, pad and stretch")))
+    }
+}
