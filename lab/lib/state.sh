@@ -37,6 +37,21 @@ lab_of_host() {                             # lab_of_host HOST: the lab that it 
     done | sed 's|/hosts/| |'
 }
 
+find_host() {                               # find_host NAME HOST: "LAB HOST", by name, address, or number within the lab NAME (see chosen_lab)
+    local found wanted=$2
+    if [ -n "$1" ] || [[ $wanted =~ ^[0-9]+$ ]]; then
+        local lab
+        lab=$(chosen_lab "$1") || return
+        [[ ! $wanted =~ ^[0-9]+$ ]] || wanted=$lab$((10#$wanted))
+        found=$(lab_of_host "$wanted")
+        [ "${found%% *}" = "$lab" ] || stop 1 "there is no host $2 in lab $lab (lab/status lists them)"
+    else
+        found=$(lab_of_host "$wanted")
+        [ -n "$found" ] || stop 1 "there is no host $2 in any lab (lab/status lists them)"
+    fi
+    echo "$found"
+}
+
 read_lab() {                                # read_lab NAME: sets its variables
     lab=$1 state=$labs/$1
     # shellcheck source=/dev/null

@@ -62,11 +62,14 @@ knock() {
     if [[ $said == *refused* ]]; then echo answers; else echo silent; fi
 }
 check "a connected host" answers "$(knock)"
-"$lab/cut" ta0 >/dev/null
+"$lab/cut" --name ta 0 >/dev/null || fail "cut does not take --name and a number"
 check "a cut one" silent "$(knock)"
 check "nor the agent" 255 "$("$lab/agent" ta0 true 2>/dev/null; echo $?)"
 grep -q '^ta0 .* cut ' <("$lab/status") || fail "status does not say that ta0 is cut off"
-"$lab/mend" ta0 >/dev/null
+"$lab/cut" --name tb ta0 >/dev/null 2>&1 && fail "cut takes a host of another lab, or a lab that is not there"
+"$lab/mend" --name=ta ta0 >/dev/null || fail "mend does not take --name"
+[ "$("$lab/run" --name ta --on 0 hostname)" = ta0 ] || fail "run does not find a host by its number"
+"$lab/cut" --nmae ta 0 >/dev/null 2>&1; [ $? = 2 ] || fail "cut does not refuse an option that it does not know"
 check "after mending" answers "$(knock)"
 
 for mpirun in mpirun.openmpi mpirun.mpich; do

@@ -96,8 +96,11 @@ pub fn stop_on_signal(words: &'static str) -> Stop {
             Meaning::AtOnce => paceline::comm::world::end_at_once(signal.exit_code()),
         }
         asked.store(true, Ordering::Relaxed);
-        // `launch` asks all processes of its job to stop, and says so itself.
+        // `launch` asks all processes of its job to stop, and says so itself. But what starts several of them sends these two to end the
+        // others when one has failed: that is no wish of anybody.
+        let own = matches!(signal, StopSignal::Terminate | StopSignal::HangUp) && crate::tethered::several();
         match (LAUNCH.get(), std::env::var_os(VARIABLE)) {
+            (Some(_), _) if own => {}
             (Some(line), _) => line.asked_to_stop(signal),
             (None, Some(_)) => {}
             (None, None) if !crate::tethered::is_first() => {} // the first one speaks for all

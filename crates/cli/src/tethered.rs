@@ -53,6 +53,11 @@ fn key_for(error: &clap::Error) -> Option<String> {
     Some(format!("there is no flag {flag}; write --set {key}=… (paceline config explain {key})"))
 }
 
+/// Whether this is one of several processes.
+pub fn several() -> bool {
+    paceline::comm::world::started(|name| std::env::var(name).ok()).is_some_and(|s| s.processes > 1)
+}
+
 /// Whether this is the first process of its job, or the only one.
 pub fn is_first() -> bool {
     paceline::comm::world::started(|name| std::env::var(name).ok()).is_none_or(|s| s.process == 0)

@@ -2,12 +2,15 @@
 
 mod common;
 
-use common::{Toy, Trained, distance, run};
+use common::{SOME_LEAVE, Toy, Trained, distance, run, run_from};
 use paceline_base::op::Activation;
 use paceline_base::optim::Rule;
+use paceline_engine::Progress;
+use paceline_engine::checkpoint::{Checkpoint, Identity, Saver, latest};
 use paceline_graph::{Graph, presets};
 use paceline_kernels::{Cpu, CpuOptions, Reference};
 use paceline_plan::{Compression, Plan, Store, UpdateMode};
+use std::collections::BTreeMap;
 
 const STEPS: usize = 60;
 
@@ -56,6 +59,69 @@ fn what_is_left_over_is_not_lost() {
     let weights = initial.iter().flatten().zip(moved(&few).concat()).filter(|(a, b)| (*a - b).abs() > 1e-6).count();
     let all = initial.iter().flatten().count();
     assert!(weights as f64 > 0.9 * all as f64, "{weights} of {all} parameters moved");
+}
+
+/// The checkpoint of a training after so many steps.
+fn checkpoint(of: Trained, steps: usize) -> Checkpoint {
+    let dir = tempfile::tempdir().unwrap();
+    let rule = Rule::Momentum { momentum: 0.9 };
+    let identity = Identity { seed: 1, batch: 16, rule, data: String::new(), model: graph().signature() };
+    let saver = Saver::new(dir.path().into(), 1, identity).unwrap();
+    saver.save(of.snapshot, Progress { step: steps as u64, ..Progress::default() }, false);
+    saver.finish().unwrap();
+    latest(dir.path()).unwrap().unwrap().0
+}
+
+fn continued(ranks: usize, steps: std::ops::Range<usize>, from: Option<&Checkpoint>) -> Trained {
+    let compression = Compression::TopK { per_million: 100_000 };
+    let mut plan = Plan::data_parallel(ranks);
+    plan.store = Store { update: UpdateMode::Replicated, bucket: 100, compression };
+    let cpu = || Cpu::new(CpuOptions::default()).unwrap();
+    let rule = Rule::Momentum { momentum: 0.9 };
+    run_from(&graph(), &plan, rule, cpu, &Toy::new(48, &[12], 3), 16, steps, from, SOME_LEAVE)
+}
+
+/// By parameter: the sum over ranks of what is held back.
+fn held_back(of: &Trained) -> BTreeMap<String, Vec<f64>> {
+    let mut sums: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    for tensor in of.snapshot.optimizer.iter() {
+        let Some((name, _)) = tensor.name.split_once(".held-back.") else { continue };
+        let values = common::values(&tensor.data);
+        let sum = sums.entry(name.into()).or_insert_with(|| vec![0.0; values.len()]);
+        sum.iter_mut().zip(values).for_each(|(a, b)| *a += b);
+    }
+    sums
+}
+
+#[test]
+fn what_is_held_back_survives_a_checkpoint() {
+    let whole = continued(3, 0..20, None);
+    let half = continued(3, 0..9, None);
+    let sums = held_back(&half);
+    assert_eq!(sums.len(), 4, "of every parameter");
+    assert!(sums.values().flatten().any(|v| *v != 0.0));
+    let saved = checkpoint(half, 9);
+    assert_eq!(saved.held_back_ranks(), 3);
+    let rest = continued(3, 9..20, Some(&saved));
+    assert_eq!(distance(&rest.snapshot, &whole.snapshot).0, 0.0, "the bits of a run that was not broken");
+    // With other numbers of ranks the sum is kept.
+    for ranks in [2, 5] {
+        let moved = continued(ranks, 9..9, Some(&saved));
+        assert_eq!(checkpoint(continued(ranks, 9..9, Some(&saved)), 9).held_back_ranks(), ranks);
+        for (name, sum) in held_back(&moved) {
+            for (a, b) in sum.iter().zip(&sums[&name]) {
+                assert!((a - b).abs() <= 1e-6 * b.abs().max(1e-3), "{name} on {ranks} ranks: {a} instead of {b}");
+            }
+        }
+    }
+}
+
+#[test]
+fn checkpoints_without_what_was_held_back_are_read() {
+    let saved = checkpoint(trained(2, Compression::None), STEPS);
+    assert_eq!(saved.held_back_ranks(), 0);
+    let rest = continued(2, STEPS..STEPS, Some(&saved));
+    assert!(held_back(&rest).values().flatten().all(|v| *v == 0.0));
 }
 
 #[test]

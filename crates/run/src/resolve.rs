@@ -13,7 +13,7 @@ use paceline_base::{Error, Result};
 use paceline_engine::{CheckpointEvery, TrainOptions};
 use paceline_graph::{Graph, model_file, presets};
 use paceline_kernels::{Cpu, CpuOptions, Tuning};
-use paceline_plan::{Batches, Plan, Schedule, Store, UpdateMode, lower};
+use paceline_plan::{Batches, Compression, Plan, Schedule, Store, UpdateMode, lower};
 use paceline_record::machine;
 use std::path::Path;
 use std::sync::Arc;
@@ -124,7 +124,10 @@ impl Opened {
 
     /// What one checkpoint takes on disk; none if none are written.
     pub fn checkpoint_bytes(&self, config: &Config) -> Option<u64> {
-        let tensors = 1 + config.optimizer.rule().states().len() as u64;
+        // What top-k holds back is kept for each rank; at least one, where their number is not known yet.
+        let sparse = matches!(config.strategy.compression(), Compression::TopK { .. });
+        let held = if sparse { config.strategy.replicas.chosen().unwrap_or(1) as u64 } else { 0 };
+        let tensors = 1 + config.optimizer.rule().states().len() as u64 + held;
         (config.checkpoint.every != Cadence::Never).then(|| 4 * tensors * self.graph.parameter_count() as u64)
     }
 }

@@ -11,7 +11,7 @@ use crate::repeat::{MODEL_COPY, PLAN_COPY, Recorded, RunToml};
 use crate::resolve::{Opened, Resolved, plan_ranks, rates, resolve_among, unless_stopped};
 use crate::trial::{make_device, no_thread};
 use crate::watch::{RankObserver, Shared, Silent, Started, Watcher};
-use paceline_base::text::counted;
+use paceline_base::text::{self, counted};
 use paceline_base::{Error, Result};
 use paceline_comm::{Comm, single};
 use paceline_data::fingerprint_version;
@@ -179,10 +179,9 @@ fn together(
             let dir = held.ok_or_else(|| Error::internal(format!("{} is not locked", path.display())))?;
             let start = find_checkpoint(&dir, &identity, resolved.options.monitor, &mut notes, &mut warnings)?;
             notes.extend(before.as_ref().zip(start.as_ref()).and_then(|(b, c)| rate_note(b, &resolved, c)));
-            if start.is_some() && matches!(resolved.config.strategy.compression(), Compression::TopK { .. }) {
-                let held = "what strategy.compress = \"top-k\" held back of gradients is not in checkpoints";
-                notes.push(format!("{held}: this run goes on without it, and differs from an unbroken one"));
-            }
+            let sparse = resolved.schedule.buckets.iter().any(|bucket| !bucket.left.is_empty());
+            let held = start.as_ref().map(|c| c.held_back_ranks());
+            notes.extend(held.and_then(|held| held_back_note(held, sparse, resolved.layout.plan.ranks)));
             (dir, start)
         }
         Place::New(path) | Place::Repeat(_, Some(path)) => (RunDir::create(path)?, None),
@@ -329,6 +328,23 @@ fn find_checkpoint(
         "cannot resume {}: it differs in {differs}; drop the settings that changed it, or begin a new run",
         dir.path().display()
     )))
+}
+
+/// What becomes of what top-k compression held back on so many ranks, if the run goes on otherwise than it would have unbroken.
+fn held_back_note(held: usize, sparse: bool, ranks: usize) -> Option<String> {
+    const WHAT: &str = "what strategy.compress = \"top-k\" held back of gradients";
+    const DIFFERS: &str = "and differs from an unbroken one";
+    match (held, sparse) {
+        (0, false) => None,
+        (0, true) => Some(format!("{WHAT} is not in this checkpoint: this run goes on without it, {DIFFERS}")),
+        (_, false) => Some(format!("{WHAT} is in this checkpoint, but this run has no use for it: it is dropped")),
+        (held, true) if held == ranks => None,
+        (held, true) => Some(format!(
+            "{WHAT} was on {}, and this run has {ranks}: that of rank r goes to rank r modulo {ranks}, so that all of it \
+             is kept; this run rounds otherwise, {DIFFERS}",
+            text::counted(held, "rank")
+        )),
+    }
 }
 
 /// Opens a run to go on with it, as its one writer.

@@ -26,7 +26,7 @@ pub fn run(flags: &Config) -> Result<()> {
 fn check(file: &Path, sets: &[String]) -> Result<()> {
     let mut config = from_file(file)?;
     config.set_all(sets)?;
-    config.check()?;
+    config.check().map_err(|e| e.context(file.display()))?;
     // What is left to a trial fits whatever it finds.
     if config.strategy.name == config::StrategyName::Mirrored && config.strategy.replicas == config::Auto::Auto {
         config.set("strategy.replicas", "1")?;

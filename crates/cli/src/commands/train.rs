@@ -3,7 +3,7 @@
 use crate::flags::Train;
 use crate::screen::{self, Screen, say};
 use crate::signals::{End, forward_to, stop_on_signal};
-use paceline::launch::Tether;
+use paceline::launch::{Tether, VARIABLE};
 use paceline::{Config, Error, Kind, Place, Recorded, Result, config};
 use std::path::Path;
 
@@ -65,10 +65,11 @@ fn with_resume(error: Error, screen: &Screen, under_launch: bool) -> Error {
     }
 }
 
-/// What a configuration file says, its paths as seen from here.
+/// What a configuration file says, its paths as seen from here. To be checked when the flags are in it: these, and being one of
+/// several processes, may yet make it fit together.
 pub fn from_file(path: &Path) -> Result<Config> {
     let text = paceline_run::read_text("read the configuration", path)?;
-    let mut config = Config::from_toml(&text, &path.display().to_string())?;
+    let mut config = Config::read(&text, &path.display().to_string())?;
     config.beside(path.parent().unwrap_or(Path::new("")));
     Ok(config)
 }
@@ -92,6 +93,7 @@ pub fn configuration(flags: &Train, several: bool) -> Result<(Config, Option<Box
         (None, Some(path)) => from_file(path)?,
         (None, None) => Config::default(),
     };
+    let file = flags.config.as_ref().filter(|_| recorded.is_none()).map(|path| (path, config.clone()));
     config.set_all(&flags.sets)?;
     if (flags.resume.is_some() || recorded.is_some())
         && flags.plan.is_none()
@@ -112,10 +114,19 @@ pub fn configuration(flags: &Train, several: bool) -> Result<(Config, Option<Box
             config.set_by(&format!("{flag} {value}"), key, value)?;
         }
     }
+    // One process of launch is a worker too, if it is to hold several replicas.
+    let launched = std::env::var_os(VARIABLE).is_some();
+    let several = several || (launched && config.strategy.replicas.chosen().is_some_and(|n| n > 1));
     if several && config.strategy.plan.is_none() && !config.is_given("strategy.name") {
         config.set("strategy.name", "multi-worker-mirrored")?; // what several processes are for
     }
-    config.check()?;
+    config.check().map_err(|e| match &file {
+        // Where the file alone contradicts itself, it is what to correct.
+        Some((path, alone)) if alone.check().is_err_and(|own| own.message() == e.message()) => {
+            e.context(path.display())
+        }
+        _ => e,
+    })?;
     Ok((config, recorded))
 }
 

@@ -50,10 +50,10 @@ pub struct Launch {
     #[arg(long, value_name = "PATH")]
     pub agent: Option<PathBuf>,
     /// Where processes reach this program [default: the address from which the first host is reached]
-    #[arg(long, value_name = "IP")]
+    #[arg(long, value_name = "IP", value_parser = ip)]
     pub address: Option<IpAddr>,
     /// Where this program listens, if others reach it under another address (a forwarded port) [default: the --address]
-    #[arg(long, value_name = "IP")]
+    #[arg(long, value_name = "IP", value_parser = ip)]
     pub listen: Option<IpAddr>,
     /// Ports that this program and the processes may listen at [default: any that are free]
     #[arg(long, value_name = "FIRST-LAST", value_parser = Ports::parse)]
@@ -88,6 +88,12 @@ pub struct Launch {
     /// What to run on every process: train, matmul or doctor, with its arguments
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
+}
+
+/// An address; one of IPv6 may stand in brackets, as in `--hosts`.
+fn ip(text: &str) -> Result<IpAddr, String> {
+    let bare = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')).unwrap_or(text);
+    bare.parse().map_err(|_| "give an address such as 10.0.0.1 or fd00::1".into())
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

@@ -84,6 +84,12 @@ fn kill_nine_at_random_moments_with_two_replicas() {
     killed_again_and_again("--strategy mirrored --replicas 2 --set strategy.update=sharded");
 }
 
+#[test]
+fn kill_nine_at_random_moments_with_gradients_held_back() {
+    let top_k = "--set strategy.compress=top-k --set strategy.keep=0.1 --set strategy.update=replicated";
+    killed_again_and_again(&format!("--strategy mirrored --replicas 2 {top_k}"));
+}
+
 fn stopped_by(signal: &str, code: i32) {
     let s = Session::new();
     let settings =

@@ -25,11 +25,18 @@ fn wrong_input_is_said_before_anything_starts() {
             ("launch -- train", &["where to?", "--np", "--hosts"]),
             ("launch --np 2", &["nothing to run", "-- train"]),
             ("launch --np 2 -- tarin", &["tarin"]),
-            ("launch --np 2 -- report x", &["`report` does not run on several processes"]),
+            (
+                "launch --np 2 -- report x",
+                &["`report` does not run on several processes", "leave launch away: paceline report x"],
+            ),
             ("launch --np 2 -- train --set train.epoch=2", &["train.epochs"]),
             ("launch --hosts a:1,b,a:2 -- train", &["a is there twice"]),
             ("launch --hosts a:0 -- train", &["0 processes"]),
             ("launch --hosts a:x -- train", &["`x` is not a number"]),
+            ("launch --hosts [fe80::2]:1,[::1]:1 -- train", &["host [fe80::2]", "no address of IPv6", "/etc/hosts"]),
+            ("launch --hosts fe80::2 -- train", &["stands in brackets"]),
+            ("launch --np 2 train", &["`--` is missing", "write paceline launch --np 2 -- train"]),
+            ("launch train --np 1", &["write paceline launch --np 1 -- train"]),
             ("launch --hostfile hosts -- train", &["hosts:2:", "`two`"]),
             ("launch --hostfile nofile -- train", &["nofile", "no such file"]),
             ("launch --np 1 --mpirun /no/such/mpirun -- train", &["mpi"]),
@@ -164,6 +171,104 @@ fn one_process_killed() {
 #[test]
 fn one_process_stopped() {
     survives(1, 0, "-STOP", &["process 0 on localhost", "no sign of life"]);
+}
+
+#[test]
+fn a_job_over_ipv6() {
+    let s = Session::new();
+    let line = format!("train {SMALL} --quiet --set train.max_steps=5");
+    s.ok(&format!("launch --hosts [::1] --address [::1] -- {line} --run-dir r"));
+    assert_eq!(s.newest("r").step, 5);
+    if cfg!(feature = "mpi") {
+        s.ok(&format!("launch --hosts [::1]:2 --address ::1 -- {line} --run-dir two"));
+        assert_eq!(s.summary("two")["replicas"], 2);
+    }
+}
+
+#[test]
+fn replicas_of_a_configuration_file_are_those_of_the_flag() {
+    let s = Session::new();
+    let file = "format = 1\n[strategy]\nreplicas = 2\nthreads = 1\n[data]\nname = \"fake:4x4:3:200\"\n";
+    s.write("cfg.toml", format!("{file}[model]\nhidden = [8]\n[train]\nbatch = 16\nepochs = 1\n"));
+    let processes = if cfg!(feature = "mpi") { 2 } else { 1 };
+    s.ok(&format!("launch --np {processes} -- train cfg.toml --quiet --run-dir file"));
+    let flags = format!("{SMALL} --set train.epochs=1 --replicas 2 --threads 1 --quiet");
+    s.ok(&format!("launch --np {processes} -- train {flags} --run-dir flags"));
+    for run in ["file", "flags"] {
+        let summary = s.summary(run);
+        assert_eq!((&summary["replicas"], &summary["threads"]), (&(2 * processes).into(), &1.into()), "{run}");
+    }
+    assert_eq!(s.newest("file"), s.newest("flags"));
+    // Alone, the same file needs a strategy that has replicas; a flag may name it, and what is wrong in the file is said with its name.
+    s.ok("train cfg.toml --strategy mirrored --quiet --run-dir alone");
+    has(&s.fails(2, "train cfg.toml"), &["cfg.toml: strategy.replicas is given"]);
+}
+
+/// All that each process wrote, in a file of its own, whatever became of it.
+#[test]
+fn the_output_of_processes_is_kept() {
+    let s = Session::new();
+    let line = format!("train {SMALL} --set train.epochs=2 --run-dir r");
+    let shown = s.ok(&format!("launch --np 1 --log-dir logs/deep -- {line}"));
+    let host = paceline::comm::world::host_name();
+    let log = s.read(&format!("logs/deep/process-0-{host}-attempt-1.log"));
+    has(&shown, &["epoch 2/2", "run: r"]);
+    assert!(log.starts_with("--- attempt 1, process 0 of 1 on "), "{log}");
+    for line in shown.lines() {
+        assert!(log.contains(line), "{line} is not in\n{log}");
+    }
+    // One that is killed, and one that fails: what they had written is there too.
+    let line = "launch --np 1 --max-restarts 1 --json --log-dir logs --";
+    let mut job = Job::start(&s, &format!("{line} train {SMALL} --set train.epochs=1000000 --run-dir killed"));
+    job.until("\"began\"");
+    wait_for_a_checkpoint(&s, "killed");
+    signal(&s, "-KILL", processes(&s, "killed")[0]);
+    job.until("\"decided\"");
+    job.until("\"began\"");
+    signal(&s, "-INT", job.child.id() as i32);
+    stopped(130, "launch", &job.end());
+    for attempt in [1, 2] {
+        let log = s.read(&format!("logs/process-0-{host}-attempt-{attempt}.log"));
+        has(&log, &[&format!("--- attempt {attempt}"), "training and 20 validation samples"]);
+    }
+    s.fails(2, "launch --np 1 --log-dir bad -- train --set data.name=nosuch");
+    has(&s.read(&format!("bad/process-0-{host}-attempt-1.log")), &["no data set named `nosuch`"]);
+    // No helper is left behind.
+    assert_eq!(processes(&s, "copy-output"), [0i32; 0]);
+}
+
+#[test]
+fn how_to_go_on_is_said_after_a_failure_and_after_a_stop() {
+    let s = Session::new();
+    let mut job = Job::start(&s, &format!("launch --np 1 -- train {SMALL} {ENDLESS} --run-dir r"));
+    wait_for_a_checkpoint(&s, "r");
+    signal(&s, "-KILL", processes(&s, "r")[0]);
+    job.until("signal 9");
+    let go_on = job.until("go on with: ");
+    assert_eq!(job.end().status.code(), Some(1));
+    let dir = s.path("r").canonicalize().unwrap();
+    let line = format!("launch --np 1 -- train --resume {} --quiet", dir.display());
+    assert_eq!(go_on.trim(), format!("go on with: paceline {line}"));
+    let mut job = Job::start(&s, &line);
+    let before = s.newest("r").step;
+    while s.checkpoints("r").last().copied().unwrap_or(0) <= before {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    signal(&s, "-TERM", job.child.id() as i32);
+    has(&job.until("go on with"), &["stopped on request; go on with: paceline launch --np 1 -- train --resume"]);
+    assert_eq!(job.end().status.code(), Some(143));
+}
+
+/// A loss that is no number ends training, and the run can be gone on with from before that.
+#[test]
+fn training_alone_says_how_to_go_on_after_a_failure() {
+    let s = Session::new();
+    let line =
+        format!("train {SMALL} --set optimizer.name=sgd --set optimizer.rate=1e30 --set train.epochs=50 --quiet");
+    let output = s.command(&format!("{line} --run-dir r")).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert_eq!(said.lines().last(), Some("go on with: paceline train --resume r"), "{said}");
 }
 
 #[test]

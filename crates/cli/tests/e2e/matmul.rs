@@ -1,6 +1,8 @@
 //! `paceline matmul`: products, files, and wrong input.
 
-use crate::session::Session;
+use crate::session::{Session, has};
+use std::process::Stdio;
+use std::time::Duration;
 
 #[test]
 fn products_go_through_files_and_are_checked() {
@@ -24,9 +26,34 @@ fn products_go_through_files_and_are_checked() {
     );
     assert!((with - without).abs() < 1e-4 * with.abs(), "{with} {without}");
     assert!(s.ok("matmul --n 100 --product trace").contains("the product is not needed"));
-    let wrong = s.command("matmul --n 200 --inject-error 100 -q").output().unwrap();
-    assert_eq!(wrong.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&wrong.stderr).contains("wrong: row 0"), "{wrong:?}");
+    let wrong = s.fails(1, "matmul --n 200 --inject-error 100 --quiet --out wrong.npy");
+    has(&wrong, &["wrong: row 0", "wrong.npy was not written"]);
+    // An error of a thousandth of an element, which would have passed for rounding.
+    let wrong = s.fails(1, "matmul --n 200 --block 50 --inject-error 0.003 --quiet --out wrong.npy");
+    has(&wrong, &["wrong: element (0, 0), computed again, has another value", "wrong.npy was not written"]);
+    assert!(!s.path("wrong.npy").exists());
+}
+
+#[test]
+fn what_a_killed_product_left_is_removed_by_the_next() {
+    let s = Session::new();
+    let temporary = || -> Vec<String> {
+        let names =
+            std::fs::read_dir(s.path("")).unwrap().flatten().map(|e| e.file_name().to_string_lossy().into_owned());
+        names.filter(|name| name.ends_with(".tmp")).collect()
+    };
+    let start = |line: &str| s.command(line).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut child = start("matmul --n 20000 --block 200 --ranks 1 --out c.npy");
+    while temporary().is_empty() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended too early for this test");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    has(&s.fails(2, "matmul --n 40 --ranks 1 --out c.npy"), &["another job is writing c.npy"]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(temporary().len(), 1, "a kill leaves it");
+    s.ok("matmul --n 40 --ranks 1 --out c.npy");
+    assert!(temporary().is_empty() && s.path("c.npy").exists());
 }
 
 #[test]

@@ -33,6 +33,15 @@ impl TensorData {
         }
     }
 
+    /// Adds as many numbers of the same type, one by one.
+    pub fn add(&mut self, other: &TensorData) {
+        match (self, other) {
+            (TensorData::F32(a), TensorData::F32(b)) => a.iter_mut().zip(b).for_each(|(a, b)| *a += b),
+            (TensorData::F64(a), TensorData::F64(b)) => a.iter_mut().zip(b).for_each(|(a, b)| *a += b),
+            _ => unreachable!("one checkpoint, one type"),
+        }
+    }
+
     /// True if no number is infinite or NaN.
     pub fn is_finite(&self) -> bool {
         match self {
@@ -135,6 +144,17 @@ impl Checkpoint {
         self.find(&self.optimizer, name, "optimiser state")
     }
 
+    /// What compression held back of a parameter's gradients, rank by rank; nothing if the checkpoint has none of it.
+    pub fn held_back(&self, parameter: &str) -> Vec<&Tensor> {
+        let of = |rank: usize| self.optimizer.iter().find(|t| t.name == held_back_name(parameter, rank));
+        (0..).map_while(of).collect()
+    }
+
+    /// On how many ranks gradients were held back when it was written; 0 if it has nothing of that.
+    pub fn held_back_ranks(&self) -> usize {
+        self.model.iter().map(|t| self.held_back(&t.name).len()).max().unwrap_or(0)
+    }
+
     /// All parameters.
     pub fn model(&self) -> &[Tensor] {
         &self.model
@@ -148,6 +168,16 @@ impl Checkpoint {
             ))
         })
     }
+}
+
+/// The name, among the tensors of the optimiser, of what a rank holds back of a parameter's gradients.
+pub(super) fn held_back_name(parameter: &str, rank: usize) -> String {
+    format!("{parameter}.{}", held_back_state(rank))
+}
+
+/// The same without the parameter.
+pub(super) fn held_back_state(rank: usize) -> String {
+    format!("held-back.{rank}")
 }
 
 const MODEL: &str = "model.safetensors";

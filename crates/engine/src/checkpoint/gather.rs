@@ -1,7 +1,7 @@
 //! From the ranks' buckets to whole tensors on rank 0.
 
 use super::Saver;
-use super::files::{Tensor, TensorData};
+use super::files::{Tensor, TensorData, held_back_name, held_back_state};
 use crate::rank::Rank;
 use crate::train::Progress;
 use paceline_base::region::{Region, Strided};
@@ -18,7 +18,7 @@ use std::ops::Range;
 pub struct Snapshot {
     /// By parameter name.
     pub model: Vec<Tensor>,
-    /// By `parameter.state`.
+    /// By `parameter.state`; also what compression holds back, by `parameter.held-back.rank`.
     pub optimizer: Vec<Tensor>,
 }
 
@@ -66,6 +66,18 @@ pub fn gather<D: Device, C: Comm>(rank: &mut Rank<D, C>, graph: &Graph) -> Resul
             })
             .collect(),
     });
+    if let Some(snapshot) = &mut snapshot {
+        let entries = schedule.buckets.iter().filter(|b| !b.left.is_empty());
+        for (entry, bucket) in entries.flat_map(|bucket| bucket.entries.iter().map(move |e| (e, bucket))) {
+            let Some(shape) = graph.params().find(|p| p.id == entry.id).map(|p| p.spec.shape.clone()) else { continue };
+            for &member in &bucket.group {
+                let name = held_back_name(&entry.param, member);
+                if snapshot.optimizer.iter().all(|t| t.name != name) {
+                    snapshot.optimizer.push(Tensor::zeros(name, shape.clone(), dtype));
+                }
+            }
+        }
+    }
     for bucket in &schedule.buckets {
         let whole = 0..bucket.len;
         let values = carry(rank, bucket.group[0], bucket.params[0], bucket.len)?;
@@ -83,6 +95,12 @@ pub fn gather<D: Device, C: Comm>(rank: &mut Rank<D, C>, graph: &Graph) -> Resul
                 if let (Some(s), Some(v)) = (&mut snapshot, values) {
                     scatter(bucket, &v, &range, Some(name), &mut s.optimizer);
                 }
+            }
+        }
+        for (&member, &left) in bucket.group.iter().zip(&bucket.left) {
+            let values = carry(rank, member, left, bucket.len)?;
+            if let (Some(s), Some(v)) = (&mut snapshot, values) {
+                scatter(bucket, &v, &whole, Some(&held_back_state(member)), &mut s.optimizer);
             }
         }
     }

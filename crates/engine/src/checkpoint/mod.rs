@@ -2,9 +2,13 @@
 //!
 //! ```text
 //! checkpoints/step-500/model.safetensors       parameters by global name, whole tensors
-//!                      optimizer.safetensors   "<parameter>.<state>"
+//!                      optimizer.safetensors   "<parameter>.<state>"; "<parameter>.held-back.<rank>" under top-k compression
 //!                      manifest.toml           format, progress, model signature, digests
 //! ```
+//!
+//! What top-k compression holds back of gradients differs from rank to rank, and is the one thing that depends on their number. With the same
+//! number each rank gets its own again; otherwise that of rank r goes to rank r modulo the new number, so that the sum over
+//! ranks, which is what training has yet to apply, stays the same.
 //!
 //! Ranks hand their pieces to rank 0 through `Comm`; a thread of its own writes them to a temporary name, syncs and renames.
 

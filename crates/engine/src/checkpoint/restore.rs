@@ -29,6 +29,16 @@ pub fn initialize<D: Device, C: Comm>(rank: &mut Rank<D, C>, graph: &Graph, seed
     Ok(())
 }
 
+/// What one of `ranks` gets of what was held back on others: that of the ranks whose number is its own modulo `ranks`, added up in their order.
+fn share(held: &[&Tensor], rank: usize, ranks: usize) -> Option<Tensor> {
+    let mut mine = held.iter().skip(rank).step_by(ranks.max(1));
+    let mut sum = Tensor::clone(mine.next()?);
+    for other in mine {
+        sum.data.add(&other.data);
+    }
+    Some(sum)
+}
+
 /// Sets parameters and optimiser state to those of a checkpoint. `state` is false for evaluation alone.
 pub fn restore<D: Device, C: Comm>(rank: &mut Rank<D, C>, checkpoint: &Checkpoint, state: bool) -> Result<()> {
     let schedule = rank.schedule.clone();
@@ -51,6 +61,11 @@ pub fn restore<D: Device, C: Comm>(rank: &mut Rank<D, C>, checkpoint: &Checkpoin
                 for (k, s) in schedule.rule.states().iter().enumerate() {
                     let tensor = checkpoint.optimizer_tensor(&format!("{name}.{s}"))?;
                     put(bucket.states[member][k], &bucket.state_range(member), tensor);
+                }
+                if let Some(&left) = bucket.left.get(member)
+                    && let Some(tensor) = share(&checkpoint.held_back(name), member, bucket.group.len())
+                {
+                    put(left, &(0..bucket.len), &tensor);
                 }
             }
         }

@@ -51,7 +51,7 @@ impl Config {
     }
 
     /// As [`Config::from_toml`], without checking that the keys fit together: flags may still change them.
-    pub(super) fn read(text: &str, path: &str) -> Result<Self> {
+    pub fn read(text: &str, path: &str) -> Result<Self> {
         let place = |offset: usize| {
             let line = text.as_bytes()[..offset.min(text.len())].iter().filter(|&&b| b == b'\n').count() + 1;
             format!("{path}, line {line}")

@@ -23,15 +23,17 @@ pub enum Stream {
 pub struct Brood {
     child: Child,
     token: String,
+    end_signal: Signal,
     ended: Option<ExitStatus>,
     readers: Vec<std::thread::JoinHandle<()>>,
 }
 
 impl Brood {
-    /// Starts a command whose processes carry `token` in their environment.
+    /// Starts a command whose processes carry `token` in their environment, and which `end_signal` ends with all of them.
     pub fn start<T: Send + 'static>(
         mut command: Command,
         token: &str,
+        end_signal: Signal,
         lines: &Sender<T>,
         event: fn(Stream, String) -> T,
     ) -> Result<Self> {
@@ -44,7 +46,13 @@ impl Brood {
             child.stdout.take().map(|s| forward(s, Stream::Out, lines.clone(), event)),
             child.stderr.take().map(|s| forward(s, Stream::Err, lines.clone(), event)),
         ];
-        Ok(Self { child, token: token.into(), ended: None, readers: readers.into_iter().flatten().flatten().collect() })
+        Ok(Self {
+            child,
+            token: token.into(),
+            end_signal,
+            ended: None,
+            readers: readers.into_iter().flatten().flatten().collect(),
+        })
     }
 
     /// Whether the starter has ended, and how.
@@ -59,7 +67,7 @@ impl Brood {
     pub fn end(&mut self, patience: Duration) {
         let pid = Pid::from_raw(self.child.id() as i32);
         if self.ended().is_none() {
-            let _ = kill(pid, Signal::SIGTERM);
+            let _ = kill(pid, self.end_signal);
             let begin = Instant::now();
             while self.ended().is_none() && begin.elapsed() < patience {
                 std::thread::sleep(Duration::from_millis(10));

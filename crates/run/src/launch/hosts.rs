@@ -115,6 +115,19 @@ impl Hosts {
         self.0.iter().all(|h| is_here(&h.name))
     }
 
+    /// As `mpirun` reads it: neither Open MPI nor MPICH takes an address of IPv6 for a host, so that this machine has its other name.
+    pub(super) fn for_mpirun(&self) -> String {
+        let name = |name: &str| if name.contains(':') && is_here(name) { "localhost".into() } else { bracketed(name) };
+        let plain = Self::from_pairs(self.0.iter().map(|h| (name(&h.name), h.slots)));
+        let words: Vec<String> = plain.0.iter().map(|h| format!("{}:{}", h.name, h.slots)).collect();
+        words.join(",")
+    }
+
+    /// A host that is only known by an address of IPv6, and is not this machine.
+    pub(super) fn only_an_address(&self) -> Option<&str> {
+        self.0.iter().map(|h| h.name.as_str()).find(|name| name.contains(':') && !is_here(name))
+    }
+
     /// Without a host; none if nothing is left.
     pub fn without(&self, name: &str) -> Option<Self> {
         let rest: Vec<Host> = self.0.iter().filter(|h| h.name != name).cloned().collect();
@@ -132,9 +145,14 @@ impl Hosts {
 
 impl fmt::Display for Hosts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let words: Vec<String> = self.0.iter().map(|h| format!("{}:{}", h.name, h.slots)).collect();
+        let words: Vec<String> = self.0.iter().map(|h| format!("{}:{}", bracketed(&h.name), h.slots)).collect();
         f.write_str(&words.join(","))
     }
+}
+
+/// An address of IPv6 in brackets, so that what follows its own colons can be told from it; anything else as it is.
+pub(super) fn bracketed(name: &str) -> String {
+    if name.contains(':') { format!("[{name}]") } else { name.into() }
 }
 
 /// Whether a name means this machine.
@@ -152,6 +170,9 @@ fn split(item: &str) -> std::result::Result<(&str, Option<usize>), String> {
             None => Err(format!("`{item}` is not understood")),
         };
     }
+    if item.matches(':').count() > 1 {
+        return Err(format!("`{item}` has several colons: an address of IPv6 stands in brackets, such as [fe80::2]:1"));
+    }
     match item.split_once(':') {
         Some((name, n)) => Ok((name, Some(count(n)?))),
         None => Ok((item, None)),
@@ -167,7 +188,7 @@ fn count(text: &str) -> std::result::Result<usize, String> {
 }
 
 fn name_of(name: &str) -> std::result::Result<String, String> {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '%');
     if name.is_empty() {
         return Err("a host has no name".into());
     }
@@ -197,7 +218,8 @@ mod tests {
         list("a:2,b:2", "a:2,b:2");
         list("a", "a:1");
         list("node-1.lan:4, 10.0.0.2", "node-1.lan:4,10.0.0.2:1");
-        list("[fe80::1]:2,[::1]", "fe80::1:2,::1:1");
+        list("[fe80::1]:2,[::1]", "[fe80::1]:2,[::1]:1");
+        list("[fe80::2%eth0]:1,b", "[fe80::2%eth0]:1,b:1");
         for (text, word) in [
             ("", "no name"),
             ("a,,b", "no name"),
@@ -208,10 +230,28 @@ mod tests {
             ("a;b", "`a;b` is not the name"),
             ("-oProxyCommand=x", "not the name"),
             ("[::1", "bracket"),
+            ("::1:2", "stands in brackets"),
+            ("a:2:3", "several colons"),
+            ("[::1]2", "not understood"),
+            ("[::1]:0", "0 processes"),
+            ("[]:2", "no name"),
         ] {
             refused(Hosts::parse(text), &[word, "such as a:2,b:2"]);
         }
         refused(Hosts::parse("a:1,b,a:1"), &["a is there twice", "name each host once"]);
+    }
+
+    #[test]
+    fn mpirun_is_not_given_addresses_of_ipv6() {
+        let hosts = |text: &str| Hosts::parse(text).unwrap();
+        assert_eq!(hosts("[::1]:2").for_mpirun(), "localhost:2");
+        assert_eq!(hosts("[::1]:2,localhost:1,b:3").for_mpirun(), "localhost:3,b:3");
+        assert!(hosts("[::1]:2").are_here());
+        assert_eq!(hosts("[::1]:2,a").only_an_address(), None);
+        assert_eq!(hosts("a:1,[fe80::2]:1").only_an_address(), Some("fe80::2"));
+        assert_eq!(hosts("[fe80::2]:1,b:1").of(0), "fe80::2");
+        // What is printed can be given again.
+        assert_eq!(hosts(&hosts("[fe80::2]:3,b").to_string()), hosts("[fe80::2]:3,b:1"));
     }
 
     fn file(text: &str, expected: &str) {
@@ -223,6 +263,7 @@ mod tests {
         file("# two\na slots=2\n\nb slots=4 max_slots=8 # big\n", "a:2,b:4");
         file("a:2\nb\n", "a:2,b:1");
         file("a\na\nb\na\n", "a:3,b:1");
+        file("[fe80::2]:2\n[::1] slots=3\n", "[fe80::2]:2,[::1]:3");
         for (text, words) in [
             ("", &["hosts: there is no host"][..]),
             ("a slots=2\nb slot=2\n", &["hosts:2:", "`slot=2`"]),

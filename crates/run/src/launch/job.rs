@@ -264,7 +264,8 @@ impl Run<'_> {
                 }
                 Attempt::Stopped => {
                     self.view.notice(&Notice::Finished { attempts: attempt, run_dir: state.run_dir });
-                    return Ok(self.stop.signal().map_or(LaunchEnd::Done, LaunchEnd::Stopped));
+                    // Processes tell of all signals but those that a starter may send to end them.
+                    return Ok(LaunchEnd::Stopped(self.stop.signal().unwrap_or(StopSignal::Terminate)));
                 }
                 Attempt::Interrupted(signal) => return Ok(LaunchEnd::Interrupted(signal)),
                 Attempt::Unwatched => return Err(Error::internal("the channel of a job's events is closed")),
@@ -332,6 +333,9 @@ impl Run<'_> {
             command.env("UCX_LOG_FILE", "stderr"); // warnings of MPICH's transport do not belong into results
         }
         command.envs(job.environment.iter().filter_map(|v| v.split_once('=')));
+        if self.starter.is_shielded() {
+            paceline_comm::world::block_termination(&mut command);
+        }
         if let Some(folder) = &self.logs {
             command.env(LOG_VARIABLE, output::variable(attempt, folder));
         }
@@ -358,7 +362,7 @@ impl Run<'_> {
             framed: false,
             stopping: false,
         };
-        let mut brood = Brood::start(command, &token, &self.sender, Event::Line)?;
+        let mut brood = Brood::start(command, &token, self.starter.end_signal(), &self.sender, Event::Line)?;
         let end = self.watch(&mut watch, &mut brood);
         watch.muted = true;
         self.control.cut();

@@ -3,6 +3,7 @@
 use super::hosts::{Hosts, is_here};
 use super::ports::{DAEMONS, Ports};
 use super::word::VARIABLE;
+use nix::sys::signal::Signal;
 use paceline_base::{Error, Result};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -122,6 +123,17 @@ impl Starter {
         words
     }
 
+    /// The signal that ends it, with all processes.
+    pub fn end_signal(&self) -> Signal {
+        if self.is_shielded() { Signal::SIGINT } else { Signal::SIGTERM }
+    }
+
+    /// Whether it is not to hear SIGTERM. A scheduler that cancels a job sends it to everything at once; Open MPI's `mpirun` would kill all
+    /// processes a second later, also those that write a checkpoint. It unblocks signals in what it starts.
+    pub fn is_shielded(&self) -> bool {
+        matches!(self, Self::OpenMpi(..))
+    }
+
     /// Whether a line of standard output is the starter's own: MPICH tells there how a process ended.
     pub fn says(&self, line: &str) -> bool {
         let its = ["=====", "=   ", "YOUR APPLICATION TERMINATED WITH"];
@@ -188,7 +200,7 @@ fn open_mpi(major: u32, start: &Start<'_>) -> Vec<OsString> {
         _ => ("--prtemca", "plm_ssh", "prte_if_include"),
     };
     let processes = start.hosts.processes().to_string();
-    let mut line = words(&["--host", &start.hosts.to_string(), "-np", &processes, "--map-by", "slot"]);
+    let mut line = words(&["--host", &start.hosts.for_mpirun(), "-np", &processes, "--map-by", "slot"]);
     // Ranks have threads: bound to one core each they would share it. (4 bytes across hosts: 4 ms bound, 17 µs not.)
     line.extend(words(&["--bind-to", "none"]));
     if start.root {
@@ -238,7 +250,7 @@ fn open_mpi(major: u32, start: &Start<'_>) -> Vec<OsString> {
 fn mpich(start: &Start<'_>) -> Vec<OsString> {
     // Hydra passes the whole environment on.
     let processes = start.hosts.processes().to_string();
-    let mut line = words(&["-hosts", &start.hosts.to_string(), "-np", &processes]);
+    let mut line = words(&["-hosts", &start.hosts.for_mpirun(), "-np", &processes]);
     if let Some(agent) = start.agent {
         line.extend(words(&["-launcher", "ssh", "-launcher-exec"]));
         line.push(agent.into());
@@ -326,6 +338,12 @@ fn ask(path: &Path) -> Option<String> {
 pub fn find(hosts: &Hosts, given: Option<&Path>, slurm: bool) -> Result<Starter> {
     if hosts.processes() == 1 && is_here(&hosts.all()[0].name) && given.is_none() {
         return Ok(Starter::Direct);
+    }
+    if let Some(address) = hosts.only_an_address() {
+        return Err(Error::user(format!(
+            "host [{address}]: mpirun takes no address of IPv6 for a host; give it a name in /etc/hosts or ~/.ssh/config, and \
+             write that in its place"
+        )));
     }
     let Some(library) = linked() else {
         return Err(Error::user(format!(

@@ -20,6 +20,7 @@
 //! ```
 
 use super::facts::Facts;
+use super::hosts::bracketed;
 use super::secret::{self, Side, proof, same};
 use super::word::{Beat, Doing, Hello, LOST, LastWords, Order, Orders, Progress, VARIABLE, Word, line, parse_variable};
 use crate::stop::StopSignal;
@@ -102,7 +103,7 @@ impl Tether {
     pub fn connect(variable: &str, process: usize, processes: usize) -> Result<Self> {
         let (host, port, token) = parse_variable(variable)
             .ok_or_else(|| Error::user(format!("{VARIABLE} is set by paceline launch; unset it to run alone")))?;
-        let address = format!("{host}:{port}");
+        let address = format!("{}:{port}", bracketed(host));
         let cannot = |why: String| {
             Error::user(format!(
                 "{} cannot reach paceline launch at {address}: {why}; open that port, or give launch --address with an \
