@@ -58,6 +58,7 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
 pub fn counted(number: usize, what: &str) -> String {
     let end = match what {
         _ if number == 1 => "",
+        _ if what.ends_with("epoch") => "s", // its ch is a k
         _ if ["s", "x", "ch", "sh"].iter().any(|end| what.ends_with(end)) => "es",
         _ => "s",
     };
@@ -171,8 +172,9 @@ mod tests {
         assert_eq!(bytes(401_408), "392 KiB");
         assert_eq!(bytes(12), "12 B");
         assert_eq!(
-            [counted(1, "image"), counted(0, "image"), counted(2, "process"), counted(3, "batch")].join(", "),
-            "1 image, 0 images, 2 processes, 3 batches"
+            [counted(1, "image"), counted(0, "image"), counted(2, "process"), counted(3, "batch"), counted(4, "epoch")]
+                .join(", "),
+            "1 image, 0 images, 2 processes, 3 batches, 4 epochs"
         );
         assert_eq!(duration(245.0), "4 min 05 s");
         assert_eq!(duration(0.0123), "12 ms");

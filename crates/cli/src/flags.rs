@@ -94,7 +94,7 @@ pub enum Command {
 pub struct CopyOutput {
     /// The log
     #[arg(value_name = "FILE")]
-    pub log: PathBuf,
+    pub file: PathBuf,
 }
 
 const COMPLETIONS: &str = "\

@@ -268,6 +268,15 @@ fn studies_of_different_work_are_told_apart_and_not_compared() {
     assert!(series[0].name.contains("decoded to") && series[2].name.contains("not decoded"), "{}", series[2].name);
     let said: Vec<String> = words(&studies, &series).iter().map(ToString::to_string).collect();
     assert!(!said.iter().any(|w| w.contains("first") || w.contains("20×")), "{said:?}");
+    // Also where the sources are others: they stand in one table, and decoding is most of the work.
+    let (mut decoded, mut plain) = (Made::default().study("first"), Made::default().study("second"));
+    decoded.measurements.retain(|m| m.cell.form == Form::Files);
+    plain.measurements.retain(|m| m.cell.form == Form::Records);
+    plain.measurements.iter_mut().for_each(|m| m.cell.decode = false);
+    let names: Vec<String> =
+        paceline_report::study::series(&[decoded.clone(), plain]).into_iter().map(|s| s.name).collect();
+    assert!(names[0].contains("decoded to") && names[1].contains("not decoded"), "{names:?}");
+    assert!(!paceline_report::study::series(&[decoded])[0].name.contains("decoded"), "there is nothing to tell apart");
 }
 
 #[test]

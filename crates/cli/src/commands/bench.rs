@@ -64,7 +64,7 @@ fn table(report: &KernelReport, style: Style) -> String {
     let texts = |text: &dyn Fn(&KernelLine) -> String| report.lines.iter().map(text).collect::<Vec<_>>();
     let columns = [
         Column::left("layer", texts(&|l| if l.layer.is_empty() { "all".into() } else { l.layer.clone() })).shrinking(8),
-        Column::left("kernel", texts(&|l| l.kernel.into())).shrinking(10),
+        Column::left("kernel", texts(&|l| l.kernel.into())),
         Column::left("shape", texts(&|l| l.shape.clone())).minor(3),
         Column::left("algorithm", texts(&|l| l.algorithm.clone().unwrap_or_default())).minor(2),
         Column::right("ms", texts(&|l| format!("{:.3}", l.seconds * 1e3))),
