@@ -121,9 +121,10 @@ until_state() {                             # until_state JOB STATE…: waits fo
     fail "job $1 is ${now:-gone}, not ${*:2}"
 }
 until_steps() {                             # until_steps JOB MORE: waits for lines in its record
-    local i
+    local i lines
     for ((i = 0; i < 1200; i++)); do
-        [ "$(grep -sc '"kind":"step"' "$folder/runs/$1/steps.jsonl")" -gt "$2" ] && return 0
+        lines=$(grep -sc '"kind":"step"' "$folder/runs/$1/steps.jsonl")
+        [ "${lines:-0}" -gt "$2" ] && return 0
         sleep 0.1
     done
     fail "job $1 does no steps: $(state "$1")"
