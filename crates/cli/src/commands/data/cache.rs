@@ -41,7 +41,7 @@ fn show(folder: &Path, as_json: bool) -> Result<()> {
     }
     for file in &files {
         let _ = writeln!(out, "\n{}\n  {}", plain(&file.name()), plain(&data(file)));
-        let samples = file.samples.map_or(String::new(), |n| format!(", {}", text::counted(n as usize, "sample")));
+        let samples = file.samples.map_or(String::new(), |n| format!(", {}", text::counted(n, "sample")));
         let _ = writeln!(out, "  {}{samples}, last used {}; {}", text::bytes(file.bytes), ago(file.idle), state(file));
     }
     screen::tell(&out);

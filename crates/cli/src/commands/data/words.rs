@@ -85,7 +85,7 @@ fn span(spread: &Spread) -> String {
 
 /// "3.0 KiB", or "1.0 KiB – 5.0 KiB".
 fn sizes(spread: &Spread) -> String {
-    match (bytes(spread.min as u64), bytes(spread.max as u64)) {
+    match (bytes(spread.min), bytes(spread.max)) {
         (min, max) if min == max => min,
         (min, max) => format!("{min} – {max}"),
     }
