@@ -37,7 +37,9 @@ fn main() -> ExitCode {
         Command::Runs(flags) => done(commands::runs::run(&flags)),
         Command::Report(flags) => done(commands::report::run(&flags)),
         Command::Config(flags) => done(commands::config::run(&flags)),
-        Command::CopyOutput(flags) => done(signals::outlive().and_then(|()| paceline::launch::copy_output(&flags.file))),
+        Command::CopyOutput(flags) => {
+            done(signals::outlive().and_then(|()| paceline::launch::copy_output(&flags.file)))
+        }
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "paceline", &mut std::io::stdout());
             Ok(End::Done)

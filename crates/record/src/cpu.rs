@@ -76,15 +76,12 @@ pub struct CpuShare {
 /// What the processes of a job got, those of one host and the same cores together: to each of them the others are other programs, to
 /// the job they are not.
 pub fn cpu_of_job(shares: &[CpuShare], hosts: &[String]) -> Vec<CpuUse> {
-    let mut groups: Vec<((&String, &[usize]), Vec<&CpuUse>)> = Vec::new();
-    for (share, host) in shares.iter().zip(hosts) {
-        let place = (host, &share.cores[..]);
-        match groups.iter_mut().find(|(known, _)| *known == place) {
-            Some((_, members)) => members.push(&share.used),
-            None => groups.push((place, vec![&share.used])),
-        }
-    }
-    groups.into_iter().map(|(_, members)| joined(&members)).collect()
+    let place = |number: usize| (&hosts[number], &shares[number].cores);
+    let first = |number: usize| (0..number).all(|before| place(before) != place(number));
+    let members = |number: usize| -> Vec<&CpuUse> {
+        (number..shares.len()).filter(|&n| place(n) == place(number)).map(|n| &shares[n].used).collect()
+    };
+    (0..shares.len()).filter(|&number| first(number)).map(|number| joined(&members(number))).collect()
 }
 
 /// Several looks at the same cores.

@@ -9,7 +9,7 @@ Examples:
   paceline predict runs/mlp-fashion-sample-1 fashion-sample --part test
   paceline predict runs/flowers-1 rose.jpg new-photos/ --top 3
   paceline predict runs/flowers-1 shards/ --format csv --output predictions.csv
-  paceline predict runs/flowers-1 list.csv --format jsonl --skip-bad 10 > predictions.jsonl
+  paceline predict runs/flowers-1 list.csv --format jsonl > out.jsonl
   paceline predict runs/flowers-1/checkpoints/step-900 photos/ --threads 2
 
 One record for each input, in the order of the inputs. Where an input has a label, it is shown beside the prediction. An

@@ -7,8 +7,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// Practically without an end, so that no machine is too fast; tests end it by `train.max_steps`.
 const ENDLESS: &str = "--set train.epochs=1000000 --set checkpoint.every=25";
 
+/// Starts a command that heeds signals, also where these tests run under `nohup`.
 fn start(s: &Session, line: &str) -> Child {
-    s.command(line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    let mut command = s.program("env");
+    command.arg("--default-signal").arg(env!("CARGO_BIN_EXE_paceline")).args(line.split_whitespace());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
 fn wait_for(what: &str, mut true_now: impl FnMut() -> bool) {

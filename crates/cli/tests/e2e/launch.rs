@@ -71,13 +71,21 @@ fn several_processes_need_mpi() {
 struct Job {
     child: Child,
     said: BufReader<std::process::ChildStderr>,
+    /// Reads what it prints, so that it never waits for a reader.
+    printed: std::thread::JoinHandle<Vec<u8>>,
 }
 
 impl Job {
     fn start(s: &Session, line: &str) -> Self {
         let mut child = s.command(line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let said = BufReader::new(child.stderr.take().unwrap());
-        Self { child, said }
+        let mut out = child.stdout.take().unwrap();
+        let printed = std::thread::spawn(move || {
+            let mut text = Vec::new();
+            std::io::Read::read_to_end(&mut out, &mut text).unwrap();
+            text
+        });
+        Self { child, said, printed }
     }
 
     /// Reads on until a notice has these words.
@@ -95,10 +103,10 @@ impl Job {
     }
 
     fn end(self) -> Output {
-        let Self { child, mut said } = self;
-        let mut text = Vec::new();
-        std::io::Read::read_to_end(&mut said, &mut text).unwrap();
-        Output { stderr: text, ..child.wait_with_output().unwrap() }
+        let Self { mut child, mut said, printed } = self;
+        let mut stderr = Vec::new();
+        std::io::Read::read_to_end(&mut said, &mut stderr).unwrap();
+        Output { status: child.wait().unwrap(), stdout: printed.join().unwrap(), stderr }
     }
 }
 
