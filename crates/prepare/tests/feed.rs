@@ -338,7 +338,7 @@ fn a_cache_that_was_not_finished_is_not_kept() {
     let folder = tempfile::tempdir().unwrap();
     let cache = Arc::new(DiskCache::new(Arc::new(toy(25)), folder.path(), "toys").unwrap());
     read(cache.clone(), FeedOptions { end: 24, ..options(25, 2, 1) });
-    assert!(cache.outcome().unwrap().contains("1 samples were not read"));
+    assert!(cache.outcome().unwrap().contains("1 sample was not read"));
     // Killed: the temporary file stays behind, unlocked.
     let part = cache_file(folder.path());
     let stale = part.with_extension("").with_extension("0123456789abcdef.part");

@@ -9,7 +9,7 @@ const EXAMPLES: &str = "\
 Examples:
   paceline launch --np 2 -- train cfg.toml                      two processes on this machine
   paceline launch --hosts a:2,b:2 --max-restarts 3 -- train cfg.toml
-  paceline launch --hostfile hosts.txt --elastic --max-restarts 10 -- train cfg.toml
+  paceline launch --hostfile hosts.txt --elastic -- train cfg.toml
   paceline launch -- train cfg.toml                             in a job of Slurm or PBS: on its hosts
   paceline launch --hosts a,b,c -- doctor
 

@@ -41,6 +41,7 @@ impl Range {
         // A rounding error beyond the end is none of ours.
         const SLACK: f64 = 1e-4;
         match (self.least, self.most) {
+            (least, most) if least > most => None, // nothing was seen
             (least, most) if least >= -SLACK && most <= 1.0 + SLACK => Some(Scale::Unit),
             (least, most) if least >= -1.0 - SLACK && most <= 1.0 + SLACK => Some(Scale::Signed),
             (least, most) if least >= -SLACK && most <= 255.0 + SLACK => Some(Scale::Bytes),

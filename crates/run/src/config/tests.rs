@@ -142,7 +142,7 @@ fn unknown_names_are_answered_with_the_nearest() {
     check_set("data.validation=tset", "is not understood; give \"auto\", \"own\", \"test\", a path");
     check_set("checkpoint.every=5m", "is not understood; give \"epoch\", \"never\"");
     check_set("train.batch=32*worker", "uses \"worker\"; the only name it can use is workers; give a whole number");
-    check_set("batch=32", "--set batch=32: there is no key batch; did you mean train.batch?");
+    check_set("batch=32", "--set batch=32: there is no key batch; it is train.batch here");
     check_set("train=32", "train is a section, not a key; `paceline config explain train` lists its keys");
     check_set("train.epochs", "--set train.epochs: there is no `=`; write --set key=value");
 }
