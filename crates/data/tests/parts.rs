@@ -92,8 +92,8 @@ fn ambiguous_folders_are_refused() {
     check(&["train/a/1.png", "cats/1.png"], &[], |e| matches!(e, Mixed { .. }), "beside cats");
     check(&["val/a/1.png", "a/1.png", "b/1.png"], &[], |e| matches!(e, Mixed { .. }), "beside a, b");
     check(&["val/a/1.png", "val/b/1.png"], &[], |e| matches!(e, NoTraining { .. }), "none to train on");
-    check(&["train/1.png", "val/2.png"], &[], |e| matches!(e, NoClass { .. }), "train: 1 images lie directly in it");
-    check(&["train/a/1.png", "val/2.png"], &[], |e| matches!(e, NoClass { .. }), "val: 1 images");
+    check(&["train/1.png", "val/2.png"], &[], |e| matches!(e, NoClass { .. }), "train: 1 image lies directly in it");
+    check(&["train/a/1.png", "val/2.png"], &[], |e| matches!(e, NoClass { .. }), "val: 1 image lies");
     check(&["train/a/1.png"], &["val"], |e| matches!(e, PartWithoutClasses { .. }), "val: named like a part");
     check(
         &["train/a/1.png", "val/a/1.png", "validation/a/2.png"],

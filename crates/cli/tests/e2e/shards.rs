@@ -80,7 +80,7 @@ fn it_learns_and_says_how_input_was_made() {
     assert_eq!(summary["input"]["stored"], "records");
     assert_eq!(summary["input"]["shape"].as_array().unwrap().len(), 3);
     assert!(items(&s, "r", "decode") >= 12 * 108);
-    assert!(summary["reasons"].to_string().contains("decode ahead"), "{summary}");
+    assert!(summary["reasons"].to_string().contains("ahead into"), "{summary}");
     has(&s.ok("report r"), &["r"]);
     has(&s.ok(&format!("train {SETTINGS} --summary")), &["360"]);
 }

@@ -158,7 +158,10 @@ pub enum DataError {
         dims: Vec<usize>,
     },
     /// Images and labels of different number.
-    #[error("{images_file} holds {images} images and {labels_file} holds {labels} labels; give two files of one set")]
+    #[error("{images_file} holds {} and {labels_file} holds {}; give two files of one set",
+        paceline_base::text::counted(*images, "image"),
+        paceline_base::text::counted(*labels, "label")
+    )]
     CountMismatch {
         /// The file of images.
         images_file: String,

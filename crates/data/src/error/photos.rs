@@ -124,7 +124,8 @@ pub enum PhotoError {
     },
     /// Images without a class.
     #[error(
-        "{folder}: {count} images lie directly in it, such as {first}, and so have no class; put them into class folders, or list them in a csv file of path,label"
+        "{folder}: {} directly in it, such as {first}, without a class; put images into class folders, or list them in a csv file of path,label",
+        if *count == 1 { "1 image lies".into() } else { format!("{count} images lie") }
     )]
     NoClass {
         /// The folder.
