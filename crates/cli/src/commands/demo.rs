@@ -38,6 +38,9 @@ fn gains(rows: &[Row]) -> Vec<String> {
         .collect();
     pairs.sort_by(|a, b| b.0.total_cmp(&a.0));
     let words = |(ratio, row, first): &(f64, &Row, &Row)| match *ratio >= GAIN {
+        _ if row.replicas <= 1 => {
+            format!("no gain: {}: a short trial found one replica to be the fastest, and took it", row.name)
+        }
         true => {
             let cores = match (first.cores, row.cores) {
                 (before, now) if before == now => "on the same cores".to_string(),

@@ -26,7 +26,7 @@ fn the_demo_trains_seven_runs_and_writes_a_report() {
     // Which of them gained depends on the machine; each is judged.
     for run in ["softmax-mirrored", "mlp-mirrored", "mlp-hybrid", "cnn-mirrored"] {
         assert!(
-            table.contains(&format!("gained: {run} trained ")) || table.contains(&format!("no gain: {run} (")),
+            table.contains(&format!("gained: {run} trained ")) || table.contains(&format!("no gain: {run}")),
             "{run} in {table}"
         );
     }
