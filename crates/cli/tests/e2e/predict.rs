@@ -183,7 +183,7 @@ fn classes_are_matched_by_name() {
     assert_eq!(numbers["classes"][2]["support"], 1);
     s.write("numbers.csv", "photos/tulips/000.jpg,3\n");
     has(&s.fails(2, "evaluate r numbers.csv"), &["does not know the class `3`"]);
-    has(&s.fails(2, "evaluate r photos/daisy"), &["no class"]);
+    has(&s.fails(2, "evaluate r photos/daisy"), &["without a class"]);
     has(&s.fails(2, "evaluate r photos/daisy/000.jpg"), &["no labels", "paceline predict"]);
 }
 
