@@ -3,7 +3,7 @@
 //! On the same kind of processor, and by the same version, that gives the same bits. What stands against it (another processor, a key that was
 //! changed, other samples, other ranks) does not stop the run, but is said.
 
-use crate::config::{Auto, Config, StrategyName};
+use crate::config::{Auto, Config, PlacementName, StrategyName};
 use crate::resolve::Resolved;
 use paceline_base::text::counted;
 use paceline_base::{Error, Result};
@@ -162,8 +162,11 @@ impl Recorded {
 }
 
 /// Data that lies where it did, whatever the folder this program was started in; a run directory that was moved together with its
-/// data finds it from here.
+/// data finds it from here. Data of their own (data.placement = "local") processes have each in its own folder.
 fn find_data(config: &mut Config, folder: &Path) {
+    if config.data.placement == PlacementName::Local {
+        return;
+    }
     let mut there = config.clone();
     there.data_beside(folder);
     let here = std::env::current_dir().is_ok_and(|here| here == folder);
