@@ -46,7 +46,7 @@ fn gains(rows: &[Row]) -> Vec<String> {
                 (before, now) if before == now => "on the same cores".to_string(),
                 (before, now) => format!("on {now} cores instead of {before}"),
             };
-            format!("gained: {} trained {ratio:.1}× as fast as {}, {cores}, to the same result", row.name, first.name)
+            format!("gained: {} trained {ratio:.1}× as fast as {}, {cores}", row.name, first.name)
         }
         false => format!(
             "no gain: {} ({ratio:.1}× of {}): so small a network waits more than it computes; larger ones pay",
