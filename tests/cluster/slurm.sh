@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The job scripts of docs/cluster.md in a real Slurm of one node: scancel writes a checkpoint, USR1 writes one and queues the job again, and
-# the run that was broken equals one that was not.
+# the run that was broken equals one that was not. Takes four minutes: Slurm waits for two before it starts a job again.
 set -uo pipefail
 here=$(realpath "$(dirname "${BASH_SOURCE[0]}")")
 : "${PACELINE:?the program, built with --features mpi}"

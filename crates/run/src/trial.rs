@@ -123,7 +123,8 @@ pub fn fastest(
     let rounds = match tries {
         ROUNDS => String::new(),
         n if n < ROUNDS => {
-            format!("; steps are long: {tries} round(s) instead of {ROUNDS}, of {steps} step(s) or more{fewer}")
+            let (tries, steps) = (counted(tries, "round"), counted(steps as usize, "step"));
+            format!("; steps are long: {tries} instead of {ROUNDS}, of {steps} or more{fewer}")
         }
         _ => format!("; {tries} rounds in {:.1} s, because it was close", begin.elapsed().as_secs_f64()),
     };

@@ -35,7 +35,7 @@ pub fn run(flags: &Evaluate) -> Result<()> {
     } else {
         say_model(&predictor);
         let notes = inputs.notes.iter().chain(&evaluation.notes);
-        notes.for_each(|note| screen::warn(&format!("  note: {note}")));
+        notes.for_each(|note| screen::complain(&format!("  note: {note}")));
         show(&predictor, &evaluation, &data, part, several && flags.part.is_none());
     }
     let all = evaluation.samples + evaluation.bad;

@@ -25,7 +25,7 @@ pub fn run(flags: &Predict) -> Result<()> {
     let mut out = Out::new(flags.output.as_deref())?;
     if !flags.quiet {
         say_model(&predictor);
-        inputs.notes.iter().for_each(|note| screen::warn(&format!("  note: {note}")));
+        inputs.notes.iter().for_each(|note| screen::complain(&format!("  note: {note}")));
     }
     let top = (flags.top as usize).min(predictor.classes().len());
     let table = Table::new(&predictor, inputs.has_labels(predictor.classes()), flags.output.is_none());
@@ -50,7 +50,7 @@ pub fn run(flags: &Predict) -> Result<()> {
     })?;
     out.finish()?;
     if !flags.quiet {
-        screen::warn(&closing(&counts));
+        screen::complain(&closing(&counts));
     }
     say_bad(&bad, counts.bad, counts.inputs, flags.model.skip_bad)
 }
@@ -63,13 +63,13 @@ pub fn open(run: &Path, flags: &ModelFlags) -> Result<Predictor> {
 
 /// Says on standard error which model it is.
 pub fn say_model(predictor: &Predictor) {
-    screen::warn(&format!(
+    screen::complain(&format!(
         "{} of {}, trained for {}",
         predictor.info().name,
         predictor.dir().display(),
         predictor.trained()
     ));
-    predictor.notes().iter().for_each(|note| screen::warn(&format!("  note: {note}")));
+    predictor.notes().iter().for_each(|note| screen::complain(&format!("  note: {note}")));
 }
 
 fn closing(counts: &Counts) -> String {
@@ -84,10 +84,10 @@ fn closing(counts: &Counts) -> String {
 /// Names bad inputs on standard error; an error if there are more than `allowed`.
 pub fn say_bad(first: &[(String, String)], bad: u64, inputs: u64, allowed: u64) -> Result<()> {
     for (input, reason) in first {
-        screen::warn(&format!("bad: {}", with_name(input, reason)));
+        screen::complain(&format!("bad: {}", with_name(input, reason)));
     }
     if bad > first.len() as u64 {
-        screen::warn(&format!("bad: and {} more", bad - first.len() as u64));
+        screen::complain(&format!("bad: and {} more", bad - first.len() as u64));
     }
     match bad > allowed {
         false => Ok(()),
