@@ -39,7 +39,7 @@ pub mod host;
 mod meter;
 #[cfg(feature = "mpi")]
 pub mod mpi;
-mod rest;
+mod parker;
 mod sum;
 pub mod threads;
 pub mod world;

@@ -436,11 +436,11 @@ pub fn work(courier: &Mutex<Courier>, desk: &Desk) {
 /// The courier's own thread sleeps, until it is rung for or for `at_most`; not at all if there is something `to_do`.
 fn rest(desk: &Desk, at_most: Duration, to_do: impl Fn() -> bool) {
     let me = desk.local();
-    desk.dormitory.lie_down(me);
+    desk.parker.prepare_to_park(me);
     if !to_do() && !desk.has_failed() {
-        desk.dormitory.sleep(me, at_most);
+        desk.parker.park(me, at_most);
     }
-    desk.dormitory.rise(me);
+    desk.parker.finish_parking(me);
 }
 
 /// A rank that waits does the courier's work, unless somebody does already; how long there has been no news.

@@ -2,7 +2,7 @@
 
 use super::group::Group;
 use crate::Collective;
-use crate::rest::Dormitory;
+use crate::parker::Parker;
 use paceline_base::{Error, Result};
 use paceline_kernels::Staging;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -80,8 +80,8 @@ pub struct Desk {
     pub largest: usize,
     /// The host of each process.
     pub hosts: Box<[String]>,
-    /// Beds of the local ranks, and of the courier behind them.
-    pub dormitory: Dormitory,
+    /// One place to park for each local rank, and the last for the courier.
+    pub parker: Parker,
     inbox: Mutex<Vec<Order>>,
     posted: AtomicU64,
     /// Orders that are not carried out.
@@ -113,7 +113,7 @@ impl Desk {
             largest: first.windows(2).map(|two| two[1] - two[0]).max().unwrap_or(1),
             first,
             hosts,
-            dormitory: Dormitory::new(local + 1),
+            parker: Parker::new(local + 1),
             inbox: Mutex::new(Vec::with_capacity(ROOM)),
             posted: AtomicU64::new(0),
             open: AtomicUsize::new(0),
@@ -157,7 +157,7 @@ impl Desk {
 
     /// Wakes the courier's thread.
     pub fn ring(&self) {
-        self.dormitory.wake(&[self.local()], || true);
+        self.parker.unpark(&[self.local()], || true);
     }
 
     /// Takes all orders into an empty list; true if there were any. `seen` counts those taken before.
@@ -180,7 +180,7 @@ impl Desk {
         lock(&self.out[local].done).push(done);
         self.out[local].count.fetch_add(1, Ordering::Release);
         self.open.fetch_sub(1, Ordering::Relaxed);
-        self.dormitory.wake(&[local], || true);
+        self.parker.unpark(&[local], || true);
     }
 
     /// Takes all that is finished; false if nothing is new. `seen` counts what was taken before.
@@ -275,7 +275,7 @@ impl Desk {
     pub fn fail(&self, why: String) {
         let _ = self.failure.set(why);
         self.failed.store(true, Ordering::Release);
-        self.dormitory.wake_all();
+        self.parker.unpark_all();
     }
 
     /// Whether any rank failed.

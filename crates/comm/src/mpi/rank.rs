@@ -140,11 +140,11 @@ impl MpiRank {
 
     /// Sleeps, but not beyond the next thing that is done for this rank.
     fn nap(&mut self, at_most: Duration) {
-        self.desk.dormitory.lie_down(self.local);
+        self.desk.parker.prepare_to_park(self.local);
         if !self.desk.has_done(self.local, self.seen) && !self.desk.has_failed() {
-            self.desk.dormitory.sleep(self.local, at_most);
+            self.desk.parker.park(self.local, at_most);
         }
-        self.desk.dormitory.rise(self.local);
+        self.desk.parker.finish_parking(self.local);
     }
 }
 

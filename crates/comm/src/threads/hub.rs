@@ -1,7 +1,7 @@
 //! What the ranks of one process share: lanes for messages, groups for collectives, who failed and who left.
 
 use super::slot::Slot;
-use crate::rest::Dormitory;
+use crate::parker::Parker;
 use paceline_base::{Error, Result};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ pub(super) struct Hub {
     pub size: usize,
     /// More ranks than cores.
     pub crowded: bool,
-    pub dormitory: Dormitory,
+    pub parker: Parker,
     lanes: Box<[Box<[Slot]>]>,
     groups: Mutex<Groups>,
     members: Box<[Member]>,
@@ -68,7 +68,7 @@ impl Hub {
         Self {
             size,
             crowded: size > cores,
-            dormitory: Dormitory::new(size),
+            parker: Parker::new(size),
             lanes: (0..size * size).map(|_| Slot::ring(LANE)).collect(),
             groups: Mutex::default(),
             members: (0..size).map(|_| Member { reached: AtomicU64::new(0), left: AtomicBool::new(false) }).collect(),
@@ -108,7 +108,7 @@ impl Hub {
         // If another was first, its words stand.
         let _ = self.failure.set(Failure { rank, why: why.to_owned() });
         self.failed.store(true, Ordering::Release);
-        self.dormitory.wake_all();
+        self.parker.unpark_all();
     }
 
     /// An error, if any rank failed.
@@ -136,7 +136,7 @@ impl Hub {
     pub fn leave(&self, rank: usize) {
         self.members[rank].left.store(true, Ordering::Release);
         self.departed.fetch_add(1, Ordering::Release);
-        self.dormitory.wake_all();
+        self.parker.unpark_all();
     }
 
     /// Whether `rank` is gone. Whatever it did before can be seen after this.

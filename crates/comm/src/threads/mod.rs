@@ -15,7 +15,7 @@ mod slot;
 mod table;
 
 use crate::meter::Meter;
-use crate::rest::{Patience, Rest};
+use crate::parker::{Patience, Rest};
 use crate::{Collective, Comm, Counters, GroupId, Ticket};
 use hub::Hub;
 use op::{Joined, Kind, Op, Stage};
@@ -125,14 +125,14 @@ impl Threads {
                     self.check_peers(index, idle)?;
                     std::thread::yield_now();
                 }
-                Rest::Sleep => {
+                Rest::Park => {
                     let idle = self.patience.idle();
-                    self.hub.dormitory.lie_down(self.rank);
+                    self.hub.parker.prepare_to_park(self.rank);
                     let last_look = self.last_look(index, idle);
                     if let Ok(false) = last_look {
-                        self.hub.dormitory.sleep(self.rank, self.timeout.saturating_sub(idle));
+                        self.hub.parker.park(self.rank, self.timeout.saturating_sub(idle));
                     }
-                    self.hub.dormitory.rise(self.rank);
+                    self.hub.parker.finish_parking(self.rank);
                     if last_look? {
                         self.patience.renew();
                     }
@@ -141,7 +141,7 @@ impl Threads {
         }
     }
 
-    /// Whether there is news after all, before going to sleep.
+    /// Whether there is news after all, before parking.
     fn last_look(&mut self, index: usize, idle: Duration) -> Result<bool> {
         self.hub.check()?;
         self.check_peers(index, idle)?;

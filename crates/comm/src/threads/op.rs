@@ -98,7 +98,7 @@ impl Op {
             // SAFETY: the slot is ours and free.
             unsafe { slot.post(self.number, post, data, false) };
             self.stage = Stage::Posted;
-            hub.dormitory.wake(&[to], || true);
+            hub.parker.unpark(&[to], || true);
         }
         if self.stage == Stage::Posted && slot.is_finished(self.number) {
             // SAFETY: the receiver, the only other user of the buffer, has copied it.
@@ -125,7 +125,7 @@ impl Op {
         }
         meter.counters.received[from] += theirs.bytes as u64;
         slot.finish(self.number);
-        hub.dormitory.wake(&[from], || true);
+        hub.parker.unpark(&[from], || true);
         self.stage = Stage::Complete;
         Ok(())
     }
@@ -145,13 +145,13 @@ impl Op {
             // SAFETY: the slot is ours and free.
             unsafe { mine.post(n, post, data, nothing_to_do) };
             self.stage = if nothing_to_do { Stage::Finished } else { Stage::Posted };
-            hub.dormitory.wake(ranks, || row.iter().all(|s| s.is_posted(n)));
+            hub.parker.unpark(ranks, || row.iter().all(|s| s.is_posted(n)));
         }
         if self.stage == Stage::Posted && row.iter().all(|s| s.is_posted(n)) {
             self.work(what, at, hub, meter)?;
             mine.finish(n);
             self.stage = Stage::Finished;
-            hub.dormitory.wake(ranks, || row.iter().all(|s| s.is_finished(n)));
+            hub.parker.unpark(ranks, || row.iter().all(|s| s.is_finished(n)));
         }
         if self.stage == Stage::Finished && row.iter().all(|s| s.is_finished(n)) {
             // SAFETY: every member is finished with every buffer.
