@@ -32,6 +32,7 @@
 //! # }
 //! ```
 
+mod backoff;
 mod bf16;
 mod comm;
 pub mod faults;

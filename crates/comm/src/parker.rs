@@ -1,13 +1,12 @@
-//! How a rank waits: spin, then give way, then sleep until a peer unparks it.
+//! Where threads of one process that wait for each other sleep, and how they are woken.
 //!
-//! Spinning answers within a hundred nanoseconds when the peer is about to arrive; yielding keeps more ranks than
-//! cores going; parking leaves the core to others in a long wait. No wake-up is lost: a thread raises its flag,
-//! *then* looks once more before it parks; a peer stores its news, *then* looks at the flags; and a sequentially consistent fence
-//! between the two steps on both sides makes sure that one of them sees the other.
+//! No wake-up is lost: a thread raises its flag, *then* looks once more before it parks; a peer stores its news, *then*
+//! looks at the flags; and a sequentially consistent fence between the two steps on both sides makes sure that one of
+//! them sees the other.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Condvar, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Parking never lasts longer, so that a deadline is noticed.
 const LONGEST_PARK: Duration = Duration::from_millis(50);
@@ -85,97 +84,10 @@ impl ParkSlot {
     }
 }
 
-/// What a rank with nothing to do does next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rest {
-    /// Look again almost at once.
-    Spin,
-    /// Let another thread run first.
-    Yield,
-    /// Sleep until a peer unparks this rank.
-    Park,
-}
-
-/// Fewest and most looks before giving way. A look takes some 50 ns, so the most is about 50 µs.
-const SPINS: (u32, u32) = (50, 1000);
-
-/// How long to give way before parking. It must be longer than unparking takes (some 50 µs): else two ranks that
-/// once parked find each other parked at every operation, for ever.
-const YIELDING: Duration = Duration::from_micros(250);
-
-/// How long a rank has been idle without any news, and how it rests meanwhile.
-///
-/// It learns: where spinning did not help (the peer computes for long, or waits for this very core) it spins less
-/// the next time, and more again where it did.
-pub(crate) struct Patience {
-    rounds: u32,
-    spins: u32,
-    most: u32,
-    since: Option<Instant>,
-}
-
-impl Patience {
-    /// With fewer cores than ranks (`crowded`) the peer cannot run while we spin.
-    pub fn new(crowded: bool) -> Self {
-        let most = if crowded { SPINS.0 } else { SPINS.1 };
-        Self { rounds: 0, spins: most, most, since: None }
-    }
-
-    /// There was news, or a new wait begins.
-    pub fn renew(&mut self) {
-        if self.rounds > self.spins {
-            self.spins = (self.spins / 2).max(SPINS.0);
-        } else if self.rounds > 0 {
-            self.spins = (self.spins * 2).min(self.most);
-        }
-        (self.rounds, self.since) = (0, None);
-    }
-
-    /// What to do now.
-    pub fn next(&mut self) -> Rest {
-        self.rounds = self.rounds.saturating_add(1);
-        if self.rounds <= self.spins {
-            Rest::Spin
-        } else if self.idle() < YIELDING {
-            Rest::Yield
-        } else {
-            Rest::Park
-        }
-    }
-
-    /// Time without news, counted from the first question (asked only after the spinning).
-    pub fn idle(&mut self) -> Duration {
-        match self.since {
-            Some(since) => since.elapsed(),
-            None => {
-                self.since = Some(Instant::now());
-                Duration::ZERO
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::sync::Arc;
-
-    #[test]
-    fn patience_spins_then_yields_then_parks_and_begins_again_after_news() {
-        for crowded in [false, true] {
-            let mut patience = Patience::new(crowded);
-            let mut order = vec![patience.next()];
-            while order.last() != Some(&Rest::Park) {
-                order.push(patience.next());
-            }
-            order.dedup();
-            assert_eq!(order, [Rest::Spin, Rest::Yield, Rest::Park]);
-            patience.renew();
-            assert_eq!(patience.next(), Rest::Spin);
-            let spins = 1 + (0..2000).filter(|_| patience.next() == Rest::Spin).count();
-            assert_eq!(spins, if crowded { 50 } else { 500 });
-        }
-    }
 
     /// An unpark that is complete has woken whoever prepared to park before it: however long a thread is held up, that is true or false.
     #[test]

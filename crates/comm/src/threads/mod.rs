@@ -14,8 +14,8 @@ mod op;
 mod slot;
 mod table;
 
+use crate::backoff::{Backoff, Idle};
 use crate::meter::Meter;
-use crate::parker::{Patience, Rest};
 use crate::{Collective, Comm, Counters, GroupId, Ticket};
 use hub::Hub;
 use op::{Joined, Kind, Op, Stage};
@@ -53,13 +53,13 @@ pub struct Threads {
     received: Vec<u64>,
     ops: Table,
     meter: Meter,
-    patience: Patience,
+    backoff: Backoff,
     timeout: Duration,
 }
 
 impl Threads {
     fn new(rank: usize, hub: Arc<Hub>) -> Self {
-        let (size, patience) = (hub.size, Patience::new(hub.crowded));
+        let (size, backoff) = (hub.size, Backoff::new(hub.crowded));
         Self {
             rank,
             hub,
@@ -68,7 +68,7 @@ impl Threads {
             received: vec![0; size],
             ops: Table::new(),
             meter: Meter::new(size),
-            patience,
+            backoff,
             timeout: DEFAULT_TIMEOUT,
         }
     }
@@ -108,25 +108,25 @@ impl Threads {
     }
 
     fn complete(&mut self, index: usize) -> Result<()> {
-        self.patience.renew();
+        self.backoff.reset();
         loop {
             self.hub.check()?;
             if self.advance_all()? {
-                self.patience.renew();
+                self.backoff.reset();
             }
             if self.ops.is_complete(index) {
                 return Ok(());
             }
             self.meter.idle();
-            match self.patience.next() {
-                Rest::Spin => std::hint::spin_loop(),
-                Rest::Yield => {
-                    let idle = self.patience.idle();
+            match self.backoff.next() {
+                Idle::Spin => std::hint::spin_loop(),
+                Idle::Yield => {
+                    let idle = self.backoff.idle();
                     self.check_peers(index, idle)?;
                     std::thread::yield_now();
                 }
-                Rest::Park => {
-                    let idle = self.patience.idle();
+                Idle::Park => {
+                    let idle = self.backoff.idle();
                     self.hub.parker.prepare_to_park(self.rank);
                     let last_look = self.last_look(index, idle);
                     if let Ok(false) = last_look {
@@ -134,7 +134,7 @@ impl Threads {
                     }
                     self.hub.parker.finish_parking(self.rank);
                     if last_look? {
-                        self.patience.renew();
+                        self.backoff.reset();
                     }
                 }
             }
