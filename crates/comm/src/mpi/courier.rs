@@ -9,7 +9,7 @@ use super::desk::{Desk, Done, Kind, Order, ROOM};
 use super::ffi::Communicator;
 use super::meeting::{Meeting, Way};
 use super::notice::{Board, Notice};
-use super::parcel::Parcel;
+use super::point_to_point::PointToPoint;
 use paceline_base::{Error, Result};
 use std::mem::take;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -66,10 +66,10 @@ pub struct Courier {
     closed: Vec<Meeting>,
     /// Where pieces arrive. As large as most meetings need from the start: memory that is not touched costs nothing.
     pool: Vec<Vec<u8>>,
-    parcels: Vec<Parcel>,
-    empty: Vec<Parcel>,
+    messages: Vec<PointToPoint>,
+    spare_messages: Vec<PointToPoint>,
     /// Messages within this process, of which only one end is here.
-    single: Vec<Order>,
+    unmatched: Vec<Order>,
     departed: Vec<bool>,
     question: Option<Question>,
     looked: Instant,
@@ -83,8 +83,8 @@ impl Courier {
         let processes = desk.first.len() - 1;
         let mut closed = Vec::with_capacity(ROOM);
         closed.extend((0..ROOM / 4).map(|_| Meeting::new(desk.local(), processes)));
-        let mut empty = Vec::with_capacity(ROOM);
-        empty.extend((0..ROOM / 4).map(|_| Parcel::new()));
+        let mut spare_messages = Vec::with_capacity(ROOM);
+        spare_messages.extend((0..ROOM / 4).map(|_| PointToPoint::new()));
         let mut pool = Vec::with_capacity(ROOM);
         pool.extend((0..2 * ACTIVE).map(|_| vec![0; Meeting::scratch(processes, rules.piece)]));
         Self {
@@ -97,9 +97,9 @@ impl Courier {
             meetings: Vec::with_capacity(ROOM),
             closed,
             pool,
-            parcels: Vec::with_capacity(ROOM),
-            empty,
-            single: Vec::with_capacity(ROOM),
+            messages: Vec::with_capacity(ROOM),
+            spare_messages,
+            unmatched: Vec::with_capacity(ROOM),
             departed: vec![false; processes],
             question: None,
             looked: Instant::now(),
@@ -149,14 +149,14 @@ impl Courier {
     }
 
     fn has_work(&self) -> bool {
-        !(self.meetings.is_empty() && self.parcels.is_empty() && self.single.is_empty())
+        !(self.meetings.is_empty() && self.messages.is_empty() && self.unmatched.is_empty())
     }
 
     /// One look at everything; true if there was any news.
     fn turn(&mut self) -> Result<bool> {
         let mut news = self.take_orders()?;
         self.activate();
-        let Self { desk, comm, rules, meetings, parcels, pool, .. } = self;
+        let Self { desk, comm, rules, meetings, messages, pool, .. } = self;
         let mut at = 0;
         while at < meetings.len() {
             let meeting = &mut meetings[at];
@@ -168,12 +168,12 @@ impl Courier {
             }
         }
         at = 0;
-        while at < parcels.len() {
-            match parcels[at].advance(desk, &mut news)? {
+        while at < messages.len() {
+            match messages[at].advance(desk, &mut news)? {
                 Some(done) => {
-                    let parcel = parcels.swap_remove(at);
-                    desk.finish(parcel.local, done);
-                    self.empty.push(parcel);
+                    let message = messages.swap_remove(at);
+                    desk.finish(message.local, done);
+                    self.spare_messages.push(message);
                 }
                 None => at += 1,
             }
@@ -212,13 +212,13 @@ impl Courier {
                 let sends = matches!(kind, Kind::Send { .. });
                 let process = self.desk.process_of(peer);
                 if process == self.desk.process {
-                    return self.hand_over(Order { kind, seq, data, local, place });
+                    return self.match_locally(Order { kind, seq, data, local, place });
                 }
-                let mut parcel = self.empty.pop().unwrap_or_else(Parcel::new);
+                let mut message = self.spare_messages.pop().unwrap_or_else(PointToPoint::new);
                 let me = self.desk.first[self.desk.process] + local;
                 let tag = message_tag(&self.rules, &self.desk, seq, if sends { (me, peer) } else { (peer, me) });
-                parcel.begin(self.comm, tag, sends, (peer, process), (local, place), seq, data)?;
-                self.parcels.push(parcel);
+                message.begin(self.comm, tag, sends, (peer, process), (local, place), seq, data)?;
+                self.messages.push(message);
                 Ok(())
             }
         }
@@ -226,15 +226,15 @@ impl Courier {
 
     /// A message between two ranks of this process: copied when both ends are here. The ends of a message are known by its
     /// number and by who sends to whom: several pairs of ranks may use the same number at a time, as in a ring.
-    fn hand_over(&mut self, order: Order) -> Result<()> {
+    fn match_locally(&mut self, order: Order) -> Result<()> {
         let (base, ends) = (self.desk.first[self.desk.process], self.ends(&order));
         let sends = |o: &Order| matches!(o.kind, Kind::Send { .. });
         let fits = |o: &Order| o.seq == order.seq && self.ends(o) == ends && sends(o) != sends(&order);
-        let Some(at) = self.single.iter().position(fits) else {
-            self.single.push(order);
+        let Some(at) = self.unmatched.iter().position(fits) else {
+            self.unmatched.push(order);
             return Ok(());
         };
-        let other = self.single.remove(at); // in order: the same pair may have sent again under this number
+        let other = self.unmatched.remove(at); // in order: the same pair may have sent again under this number
         let (source, mut target) = if sends(&order) { (order, other) } else { (other, order) };
         let (sent, expected) = (source.data.bytes().len(), target.data.bytes().len());
         if sent != expected {
@@ -302,15 +302,15 @@ impl Courier {
     /// The operation with the lowest number that is not complete, and who is missing in it.
     fn oldest(&self) -> Option<(u64, String, Missing)> {
         let meeting = self.meetings.iter().min_by_key(|m| m.seq);
-        let parcel = self.parcels.iter().min_by_key(|p| p.seq);
-        let single = self.single.iter().min_by_key(|o| o.seq);
+        let message = self.messages.iter().min_by_key(|p| p.seq);
+        let unmatched = self.unmatched.iter().min_by_key(|o| o.seq);
         let candidates = [
             meeting.map(|m| (m.seq, format!("the {}", m.what), m.missing(&self.desk))),
-            parcel.map(|p| {
+            message.map(|p| {
                 let way = if p.sends { "to" } else { "from" };
                 (p.seq, format!("the message {way} rank {}", p.peer), vec![(p.peer, false)])
             }),
-            single.map(|o| match o.kind {
+            unmatched.map(|o| match o.kind {
                 Kind::Send { to } => (o.seq, format!("the message to rank {to}"), vec![(to, false)]),
                 Kind::Receive { from } => (o.seq, format!("the message from rank {from}"), vec![(from, false)]),
                 Kind::Meet { .. } => (o.seq, String::new(), Vec::new()),
@@ -389,8 +389,8 @@ impl Courier {
             let _ = self.board.send(process, &Notice::Failed(why.clone())); // it may be gone
         }
         self.let_leave();
-        let Self { meetings, parcels, orders, single, .. } = self;
-        std::mem::forget((take(meetings), take(parcels), take(orders), take(single)));
+        let Self { meetings, messages, orders, unmatched, .. } = self;
+        std::mem::forget((take(meetings), take(messages), take(orders), take(unmatched)));
     }
 
     fn take_leave(&mut self) {

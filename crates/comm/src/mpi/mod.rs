@@ -28,7 +28,7 @@ mod flow;
 mod group;
 mod meeting;
 mod notice;
-mod parcel;
+mod point_to_point;
 mod priority;
 mod rank;
 mod session;

@@ -1,4 +1,4 @@
-//! Messages between two ranks.
+//! A point-to-point operation: a message between a rank of this process and one of another.
 
 use super::desk::{Desk, Done};
 use super::ffi::{Communicator, Request, Under};
@@ -9,8 +9,8 @@ use std::time::Instant;
 /// MPI counts bytes in 31 bits; longer messages go in several.
 const LARGEST: usize = 1 << 30;
 
-/// A message under way to or from another process.
-pub struct Parcel {
+/// A message under way to or from another process; kept for the next one when it is complete, so that nothing is allocated.
+pub struct PointToPoint {
     /// This end.
     pub local: usize,
     pub place: u32,
@@ -23,7 +23,7 @@ pub struct Parcel {
     done: usize,
 }
 
-impl Parcel {
+impl PointToPoint {
     /// A message that is not under way.
     pub fn new() -> Self {
         let requests = Vec::with_capacity(1);
