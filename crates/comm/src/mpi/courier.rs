@@ -5,9 +5,9 @@
 //! itself ([`help`]), without a change of threads; while all ranks wait, the courier's own thread sleeps.
 //! MPI moves data only inside its calls, so that nobody can sleep until something comes.
 
+use super::collective::{CollectiveOp, TaggedComm};
 use super::desk::{Desk, Done, Kind, Order, ROOM};
 use super::ffi::Communicator;
-use super::meeting::{Meeting, Way};
 use super::notice::{Board, Notice};
 use super::point_to_point::PointToPoint;
 use paceline_base::{Error, Result};
@@ -62,9 +62,9 @@ pub struct Courier {
     rules: Rules,
     seen: u64,
     orders: Vec<Order>,
-    meetings: Vec<Meeting>,
-    closed: Vec<Meeting>,
-    /// Where pieces arrive. As large as most meetings need from the start: memory that is not touched costs nothing.
+    collectives: Vec<CollectiveOp>,
+    spare_collectives: Vec<CollectiveOp>,
+    /// Where pieces arrive. As large as most collectives need from the start: memory that is not touched costs nothing.
     pool: Vec<Vec<u8>>,
     messages: Vec<PointToPoint>,
     spare_messages: Vec<PointToPoint>,
@@ -81,12 +81,12 @@ pub struct Courier {
 impl Courier {
     pub fn new(desk: Arc<Desk>, comm: Communicator, notices: Communicator, rules: Rules) -> Self {
         let processes = desk.first.len() - 1;
-        let mut closed = Vec::with_capacity(ROOM);
-        closed.extend((0..ROOM / 4).map(|_| Meeting::new(desk.local(), processes)));
+        let mut spare_collectives = Vec::with_capacity(ROOM);
+        spare_collectives.extend((0..ROOM / 4).map(|_| CollectiveOp::new(desk.local(), processes)));
         let mut spare_messages = Vec::with_capacity(ROOM);
         spare_messages.extend((0..ROOM / 4).map(|_| PointToPoint::new()));
         let mut pool = Vec::with_capacity(ROOM);
-        pool.extend((0..2 * ACTIVE).map(|_| vec![0; Meeting::scratch(processes, rules.piece)]));
+        pool.extend((0..2 * ACTIVE).map(|_| vec![0; CollectiveOp::scratch(processes, rules.piece)]));
         Self {
             desk,
             comm,
@@ -94,8 +94,8 @@ impl Courier {
             rules,
             seen: 0,
             orders: Vec::with_capacity(ROOM),
-            meetings: Vec::with_capacity(ROOM),
-            closed,
+            collectives: Vec::with_capacity(ROOM),
+            spare_collectives,
             pool,
             messages: Vec::with_capacity(ROOM),
             spare_messages,
@@ -149,20 +149,20 @@ impl Courier {
     }
 
     fn has_work(&self) -> bool {
-        !(self.meetings.is_empty() && self.messages.is_empty() && self.unmatched.is_empty())
+        !(self.collectives.is_empty() && self.messages.is_empty() && self.unmatched.is_empty())
     }
 
     /// One look at everything; true if there was any news.
     fn turn(&mut self) -> Result<bool> {
         let mut news = self.take_orders()?;
         self.activate();
-        let Self { desk, comm, rules, meetings, messages, pool, .. } = self;
+        let Self { desk, comm, rules, collectives, messages, pool, .. } = self;
         let mut at = 0;
-        while at < meetings.len() {
-            let meeting = &mut meetings[at];
-            if meeting.active && meeting.advance(way(*comm, rules, meeting.seq), desk, &mut news)? {
-                meeting.close(desk, pool);
-                self.closed.push(meetings.remove(at));
+        while at < collectives.len() {
+            let collective = &mut collectives[at];
+            if collective.active && collective.advance(tagged(*comm, rules, collective.seq), desk, &mut news)? {
+                collective.close(desk, pool);
+                self.spare_collectives.push(collectives.remove(at));
             } else {
                 at += 1;
             }
@@ -198,15 +198,16 @@ impl Courier {
     fn accept(&mut self, order: Order) -> Result<()> {
         let Order { kind, seq, data, local, place } = order;
         match kind {
-            Kind::Meet { what, group } => {
+            Kind::Collective { what, group } => {
                 let (local_ranks, processes) = (self.desk.local(), self.departed.len());
-                let at = self.meetings.iter().position(|m| m.seq == seq).unwrap_or_else(|| {
-                    let mut meeting = self.closed.pop().unwrap_or_else(|| Meeting::new(local_ranks, processes));
-                    meeting.open(seq, what, group);
-                    self.meetings.push(meeting);
-                    self.meetings.len() - 1
+                let at = self.collectives.iter().position(|c| c.seq == seq).unwrap_or_else(|| {
+                    let mut collective =
+                        self.spare_collectives.pop().unwrap_or_else(|| CollectiveOp::new(local_ranks, processes));
+                    collective.open(seq, what, group);
+                    self.collectives.push(collective);
+                    self.collectives.len() - 1
                 });
-                self.meetings[at].join(local, place, what, data)
+                self.collectives[at].join(local, place, what, data)
             }
             Kind::Send { to: peer } | Kind::Receive { from: peer } => {
                 let sends = matches!(kind, Kind::Send { .. });
@@ -258,17 +259,17 @@ impl Courier {
         match order.kind {
             Kind::Send { to } => (me, to),
             Kind::Receive { from } => (from, me),
-            Kind::Meet { .. } => (me, me),
+            Kind::Collective { .. } => (me, me),
         }
     }
 
     /// Lets collectives begin that all ranks of the process have come to, in the order of their numbers.
     fn activate(&mut self) {
         loop {
-            let active = self.meetings.iter().filter(|m| m.active);
-            let (count, lowest) = active.fold((0, u64::MAX), |(n, low), m| (n + 1, low.min(m.seq)));
-            let waiting = self.meetings.iter_mut().filter(|m| !m.active && m.is_ready());
-            let Some(next) = waiting.min_by_key(|m| m.seq) else { return };
+            let active = self.collectives.iter().filter(|c| c.active);
+            let (count, lowest) = active.fold((0, u64::MAX), |(n, low), c| (n + 1, low.min(c.seq)));
+            let waiting = self.collectives.iter_mut().filter(|c| !c.active && c.is_ready());
+            let Some(next) = waiting.min_by_key(|c| c.seq) else { return };
             if count >= ACTIVE && next.seq > lowest {
                 return;
             }
@@ -301,11 +302,11 @@ impl Courier {
 
     /// The operation with the lowest number that is not complete, and who is missing in it.
     fn oldest(&self) -> Option<(u64, String, Missing)> {
-        let meeting = self.meetings.iter().min_by_key(|m| m.seq);
+        let collective = self.collectives.iter().min_by_key(|c| c.seq);
         let message = self.messages.iter().min_by_key(|p| p.seq);
         let unmatched = self.unmatched.iter().min_by_key(|o| o.seq);
         let candidates = [
-            meeting.map(|m| (m.seq, format!("the {}", m.what), m.missing(&self.desk))),
+            collective.map(|c| (c.seq, format!("the {}", c.what), c.missing(&self.desk))),
             message.map(|p| {
                 let way = if p.sends { "to" } else { "from" };
                 (p.seq, format!("the message {way} rank {}", p.peer), vec![(p.peer, false)])
@@ -313,7 +314,7 @@ impl Courier {
             unmatched.map(|o| match o.kind {
                 Kind::Send { to } => (o.seq, format!("the message to rank {to}"), vec![(to, false)]),
                 Kind::Receive { from } => (o.seq, format!("the message from rank {from}"), vec![(from, false)]),
-                Kind::Meet { .. } => (o.seq, String::new(), Vec::new()),
+                Kind::Collective { .. } => (o.seq, String::new(), Vec::new()),
             }),
         ];
         candidates.into_iter().flatten().min_by_key(|c| c.0)
@@ -389,8 +390,8 @@ impl Courier {
             let _ = self.board.send(process, &Notice::Failed(why.clone())); // it may be gone
         }
         self.let_leave();
-        let Self { meetings, messages, orders, unmatched, .. } = self;
-        std::mem::forget((take(meetings), take(messages), take(orders), take(unmatched)));
+        let Self { collectives, messages, orders, unmatched, .. } = self;
+        std::mem::forget((take(collectives), take(messages), take(orders), take(unmatched)));
     }
 
     fn take_leave(&mut self) {
@@ -470,6 +471,6 @@ fn message_tag(rules: &Rules, desk: &Desk, seq: u64, (from, to): (usize, usize))
     (number % rules.tags) as i32 * 3 + 2
 }
 
-fn way(comm: Communicator, rules: &Rules, seq: u64) -> Way {
-    Way { comm, tags: tags(rules, seq) }
+fn tagged(comm: Communicator, rules: &Rules, seq: u64) -> TaggedComm {
+    TaggedComm { comm, tags: tags(rules, seq) }
 }

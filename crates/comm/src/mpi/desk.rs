@@ -28,8 +28,8 @@ pub enum Kind {
     Send { to: usize },
     /// Fill it with what a rank sends.
     Receive { from: usize },
-    /// Bring it to a collective.
-    Meet { what: Collective, group: Arc<Group> },
+    /// Use it in a collective, in place.
+    Collective { what: Collective, group: Arc<Group> },
 }
 
 /// What a rank wants of the courier.

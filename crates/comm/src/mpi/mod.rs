@@ -21,12 +21,12 @@
 //! mix. What is not data (a rank failed, where are you, I leave) goes over a communicator of its own ([`notice`]).
 
 mod coding;
+mod collective;
 mod courier;
 mod desk;
 pub mod ffi;
 mod flow;
 mod group;
-mod meeting;
 mod notice;
 mod point_to_point;
 mod priority;

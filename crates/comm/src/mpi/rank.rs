@@ -186,7 +186,7 @@ impl Comm for MpiRank {
         let group = self.groups.get(group.0 as usize).cloned().ok_or_else(|| {
             Error::internal(format!("rank {rank} starts the {what} of seq {seq} in a group it never announced"))
         })?;
-        self.order(Kind::Meet { what, group }, seq, data)
+        self.order(Kind::Collective { what, group }, seq, data)
     }
 
     /// The courier needs no help: this only tells its thread of what was started, and notices a failure.

@@ -1,4 +1,4 @@
-//! A collective under way in this process: its ranks' buffers, and the pieces that travel. The steps are in the module
+//! A collective operation under way in this process: its ranks' buffers, and the pieces that travel. The steps are in the module
 //! above this one.
 
 use super::coding::Coding;
@@ -26,14 +26,14 @@ struct Loan {
     data: Staging,
 }
 
-/// Where the slots of an active meeting's scratch begin.
+/// Where the slots of an active collective's scratch begin.
 struct Slots(*mut u8);
 
-// SAFETY: an address within the scratch, which moves along with the meeting.
+// SAFETY: an address within the scratch, which moves along with the collective.
 unsafe impl Send for Slots {}
 
 /// See the module's text.
-pub struct Meeting {
+pub struct CollectiveOp {
     pub seq: u64,
     pub what: Collective,
     pub group: Option<Arc<Group>>,
@@ -58,16 +58,16 @@ pub struct Meeting {
     pub moved: Instant,
 }
 
-/// What moves data.
+/// The communicator over which a collective moves its pieces, and its own tags.
 #[derive(Clone, Copy)]
-pub struct Way {
+pub struct TaggedComm {
     pub comm: Communicator,
-    /// Tags of the operation: summands, then sums.
+    /// Of summands, then of sums.
     pub tags: [i32; 2],
 }
 
-impl Meeting {
-    /// A meeting that nobody has come to, with room for the ranks of this process and for other processes.
+impl CollectiveOp {
+    /// A collective that nobody has come to, with room for the ranks of this process and for other processes.
     pub fn new(local: usize, processes: usize) -> Self {
         Self {
             seq: 0,
@@ -99,7 +99,7 @@ impl Meeting {
     }
 
     fn group(&self) -> &Group {
-        self.group.as_deref().expect("an open meeting has a group")
+        self.group.as_deref().expect("an open collective has a group")
     }
 
     /// A member comes.
@@ -134,7 +134,7 @@ impl Meeting {
 
     /// Begins. `piece` is the number of bytes that travel at a time; scratch comes from a pool, where it goes back to.
     pub fn begin(&mut self, piece: usize, pool: &mut Vec<Vec<u8>>) {
-        let group = self.group.clone().expect("an open meeting has a group");
+        let group = self.group.clone().expect("an open collective has a group");
         (self.dtype, self.len) = (self.loans[0].data.dtype(), self.loans[0].data.len());
         self.coding = Coding::of(self.what, self.dtype);
         self.piece = (piece / self.dtype.size()).max(16);
@@ -166,7 +166,7 @@ impl Meeting {
         if self.scratch.len() < slots * self.slot + 64 {
             self.scratch.resize(slots * self.slot + 64, 0);
         }
-        // By the one way that may write; nobody makes a reference to the scratch while the meeting is active.
+        // By the one way that may write; nobody makes a reference to the scratch while the collective is active.
         let base = self.scratch.as_mut_ptr();
         self.slots = Slots(base.wrapping_add(base.align_offset(64)));
         self.active = true;
@@ -188,12 +188,12 @@ impl Meeting {
     }
 
     /// Moves on as far as it can without waiting; true if it is complete.
-    pub fn advance(&mut self, way: Way, desk: &Desk, news: &mut bool) -> Result<bool> {
+    pub fn advance(&mut self, wire: TaggedComm, desk: &Desk, news: &mut bool) -> Result<bool> {
         let before = *news;
         *news = false;
         let done = match self.dtype {
-            DType::F32 => self.advance_as::<f32>(way, desk, news),
-            DType::F64 => self.advance_as::<f64>(way, desk, news),
+            DType::F32 => self.advance_as::<f32>(wire, desk, news),
+            DType::F64 => self.advance_as::<f64>(wire, desk, news),
         }?;
         if *news {
             self.moved = Instant::now();
@@ -202,15 +202,15 @@ impl Meeting {
         Ok(done)
     }
 
-    fn advance_as<T: Element>(&mut self, way: Way, desk: &Desk, news: &mut bool) -> Result<bool> {
+    fn advance_as<T: Element>(&mut self, wire: TaggedComm, desk: &Desk, news: &mut bool) -> Result<bool> {
         for i in 0..self.peers.len() {
-            self.send_summands::<T>(i, way, news)?;
-            self.receive_summands(i, way, desk, news)?;
+            self.send_summands::<T>(i, wire, news)?;
+            self.receive_summands(i, wire, desk, news)?;
         }
         self.combine::<T>(news);
         for i in 0..self.peers.len() {
-            self.send_sums(i, way, news)?;
-            self.receive_sums::<T>(i, way, desk, news)?;
+            self.send_sums(i, wire, news)?;
+            self.receive_sums::<T>(i, wire, desk, news)?;
         }
         if self.there.is_none() && self.peers.iter().all(Peer::has_begun) {
             self.there = Some(Instant::now());
@@ -220,7 +220,7 @@ impl Meeting {
     }
 
     /// Step 2, away: the summands of a peer's span.
-    fn send_summands<T: Element>(&mut self, i: usize, way: Way, news: &mut bool) -> Result<()> {
+    fn send_summands<T: Element>(&mut self, i: usize, wire: TaggedComm, news: &mut bool) -> Result<()> {
         let seat = self.peers[i].seat;
         while self.peers[i].away.started < self.peers[i].away.pieces && self.peers[i].away.room() {
             let k = self.peers[i].away.started;
@@ -229,7 +229,7 @@ impl Meeting {
             let (at, bytes) = self.encoded(&range, self.away_slot(i, k));
             // SAFETY: the leader's buffer is on loan, and nobody writes to this piece before it is sent; or it lies in a
             // slot of the scratch that is not used again before.
-            let request = unsafe { way.comm.send(self.peers[i].process, way.tags[0], at, bytes)? };
+            let request = unsafe { wire.comm.send(self.peers[i].process, wire.tags[0], at, bytes)? };
             self.peers[i].away.push(request);
             *news = true;
         }
@@ -237,7 +237,7 @@ impl Meeting {
     }
 
     /// Step 2, inward: the summands of my span.
-    fn receive_summands(&mut self, i: usize, way: Way, desk: &Desk, news: &mut bool) -> Result<()> {
+    fn receive_summands(&mut self, i: usize, wire: TaggedComm, desk: &Desk, news: &mut bool) -> Result<()> {
         loop {
             let peer = &self.peers[i];
             let flow = &peer.inward;
@@ -250,8 +250,8 @@ impl Meeting {
                 break;
             }
             let at = self.slot_at(i * DEPTH * self.coding.rooms() + flow.started % DEPTH);
-            // SAFETY: the slot is ours until the piece was summed; the scratch does not move while a meeting is active.
-            let request = unsafe { way.comm.receive(self.peers[i].process, way.tags[0], at, self.slot)? };
+            // SAFETY: the slot is ours until the piece was summed; the scratch does not move while a collective is active.
+            let request = unsafe { wire.comm.receive(self.peers[i].process, wire.tags[0], at, self.slot)? };
             self.peers[i].inward.push(request);
         }
         loop {
@@ -313,7 +313,7 @@ impl Meeting {
     }
 
     /// Step 3, away: the sums of my span.
-    fn send_sums(&mut self, i: usize, way: Way, news: &mut bool) -> Result<()> {
+    fn send_sums(&mut self, i: usize, wire: TaggedComm, news: &mut bool) -> Result<()> {
         let me = self.group().me;
         while self.peers[i].give.started < self.peers[i].give.pieces.min(self.combined) && self.peers[i].give.room() {
             let k = self.peers[i].give.started;
@@ -323,8 +323,8 @@ impl Meeting {
             }
             let range = self.piece_of(me, k);
             let (at, bytes) = self.encoded(&range, self.give_slot(k));
-            // SAFETY: sums of my span do not change any more while the meeting lasts; see `send_summands` for slots.
-            let request = unsafe { way.comm.send(self.peers[i].process, way.tags[1], at, bytes)? };
+            // SAFETY: sums of my span do not change any more while the collective lasts; see `send_summands` for slots.
+            let request = unsafe { wire.comm.send(self.peers[i].process, wire.tags[1], at, bytes)? };
             self.peers[i].give.push(request);
             *news = true;
         }
@@ -332,7 +332,7 @@ impl Meeting {
     }
 
     /// Step 3, inward: the sums of a peer's span.
-    fn receive_sums<T: Element>(&mut self, i: usize, way: Way, desk: &Desk, news: &mut bool) -> Result<()> {
+    fn receive_sums<T: Element>(&mut self, i: usize, wire: TaggedComm, desk: &Desk, news: &mut bool) -> Result<()> {
         let seat = self.peers[i].seat;
         loop {
             let peer = &self.peers[i];
@@ -349,7 +349,7 @@ impl Meeting {
                 _ => (self.slot_at((i * self.coding.rooms() + 2) * DEPTH + k % DEPTH), self.slot),
             };
             // SAFETY: nobody else touches this piece of the leader's buffer, or the slot, until it has come.
-            let request = unsafe { way.comm.receive(self.peers[i].process, way.tags[1], at, len)? };
+            let request = unsafe { wire.comm.receive(self.peers[i].process, wire.tags[1], at, len)? };
             self.peers[i].take.push(request);
         }
         loop {
