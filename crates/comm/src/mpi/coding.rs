@@ -32,7 +32,7 @@ impl Coding {
     }
 
     /// Kinds of slots that a peer needs: arriving summands; and leaving ones and arriving sums, where they are encoded.
-    pub fn rooms(self) -> usize {
+    pub fn slots_per_peer(self) -> usize {
         if self == Self::Plain { 1 } else { 3 }
     }
 

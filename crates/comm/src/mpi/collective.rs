@@ -4,7 +4,7 @@
 use super::coding::Coding;
 use super::desk::{Desk, Done};
 use super::ffi::{Communicator, Request};
-use super::flow::{DEPTH, Flow, Peer, drain};
+use super::flow::{DEPTH, Flow, Peer, reap_sent};
 use super::group::Group;
 use crate::host::Element;
 use crate::sum::vector;
@@ -124,7 +124,7 @@ impl CollectiveOp {
     /// Whether all members of this process are here.
     pub fn is_ready(&self) -> bool {
         let group = self.group();
-        self.loans.len() == group.seats[group.me].members.len()
+        self.loans.len() == group.participants[group.me].members.len()
     }
 
     /// Bytes of scratch that plain pieces need among so many processes.
@@ -138,30 +138,30 @@ impl CollectiveOp {
         (self.dtype, self.len) = (self.loans[0].data.dtype(), self.loans[0].data.len());
         self.coding = Coding::of(self.what, self.dtype);
         self.piece = (piece / self.dtype.size()).max(16);
-        let n = group.seats.len();
+        let n = group.participants.len();
         self.mutual = n == 2 && self.what == Collective::AllReduce && self.len * self.dtype.size() <= FEW;
         let (len, piece, mutual) = (self.len, self.piece, self.mutual);
-        let span = |seat: usize| if mutual { 0..len } else { group.span(len, seat) };
-        let pieces = |seat: usize| span(seat).len().div_ceil(piece);
+        let span = |participant: usize| if mutual { 0..len } else { group.span(len, participant) };
+        let pieces = |participant: usize| span(participant).len().div_ceil(piece);
         let mine = pieces(group.me);
         let reduces = self.what != Collective::AllGather;
         let gathers = self.what != Collective::ReduceScatter && !self.mutual;
         let others = (1..n).map(|d| (group.me + d) % n); // each begins with another, so that none is overrun
         let (reduce, gather) = (|n: usize| if reduces { n } else { 0 }, |n: usize| if gathers { n } else { 0 });
-        self.peers.extend(others.map(|seat| Peer {
-            seat,
-            process: group.seats[seat].process,
-            near: group.seats[seat].near,
-            away: Flow::of(reduce(pieces(seat))),
-            inward: Flow::of(reduce(mine)),
-            give: Flow::of(gather(mine)),
-            take: Flow::of(gather(pieces(seat))),
+        self.peers.extend(others.map(|participant| Peer {
+            participant,
+            process: group.participants[participant].process,
+            near: group.participants[participant].near,
+            summands_out: Flow::of(reduce(pieces(participant))),
+            summands_in: Flow::of(reduce(mine)),
+            sums_out: Flow::of(gather(mine)),
+            sums_in: Flow::of(gather(pieces(participant))),
         }));
         // Pieces are no longer than the longest span.
         let longest = (0..n).map(|s| span(s).len()).max().unwrap_or(0).min(piece);
         self.slot = self.coding.largest(longest, self.dtype).next_multiple_of(64);
         let shared = if self.coding == Coding::Plain { 0 } else { DEPTH + 1 };
-        let slots = self.peers.len() * DEPTH * self.coding.rooms() + shared;
+        let slots = self.peers.len() * DEPTH * self.coding.slots_per_peer() + shared;
         self.scratch = pool.pop().unwrap_or_default();
         if self.scratch.len() < slots * self.slot + 64 {
             self.scratch.resize(slots * self.slot + 64, 0);
@@ -176,13 +176,13 @@ impl CollectiveOp {
         }
     }
 
-    /// The elements that the process of `seat` sums.
-    fn span(&self, seat: usize) -> Range<usize> {
-        if self.mutual { 0..self.len } else { self.group().span(self.len, seat) }
+    /// The elements that the process of `participant` sums.
+    fn span(&self, participant: usize) -> Range<usize> {
+        if self.mutual { 0..self.len } else { self.group().span(self.len, participant) }
     }
 
-    fn piece_of(&self, seat: usize, k: usize) -> Range<usize> {
-        let span = self.span(seat);
+    fn piece_of(&self, participant: usize, k: usize) -> Range<usize> {
+        let span = self.span(participant);
         let start = span.start + k * self.piece;
         start..span.end.min(start + self.piece)
     }
@@ -219,60 +219,62 @@ impl CollectiveOp {
         Ok(self.combined == mine && self.peers.iter().all(Peer::is_done))
     }
 
-    /// Step 2, away: the summands of a peer's span.
+    /// Step 2, out: the summands of a peer's span.
     fn send_summands<T: Element>(&mut self, i: usize, wire: TaggedComm, news: &mut bool) -> Result<()> {
-        let seat = self.peers[i].seat;
-        while self.peers[i].away.started < self.peers[i].away.pieces && self.peers[i].away.room() {
-            let k = self.peers[i].away.started;
-            let range = self.piece_of(seat, k);
+        let participant = self.peers[i].participant;
+        while self.peers[i].summands_out.started < self.peers[i].summands_out.pieces
+            && self.peers[i].summands_out.has_room()
+        {
+            let k = self.peers[i].summands_out.started;
+            let range = self.piece_of(participant, k);
             self.sum_locally::<T>(&range);
-            let (at, bytes) = self.encoded(&range, self.away_slot(i, k));
+            let (at, bytes) = self.encoded(&range, self.summands_slot(i, k));
             // SAFETY: the leader's buffer is on loan, and nobody writes to this piece before it is sent; or it lies in a
             // slot of the scratch that is not used again before.
             let request = unsafe { wire.comm.send(self.peers[i].process, wire.tags[0], at, bytes)? };
-            self.peers[i].away.push(request);
+            self.peers[i].summands_out.push(request);
             *news = true;
         }
-        drain(&mut self.peers[i].away, news)
+        reap_sent(&mut self.peers[i].summands_out, news)
     }
 
-    /// Step 2, inward: the summands of my span.
+    /// Step 2, in: the summands of my span.
     fn receive_summands(&mut self, i: usize, wire: TaggedComm, desk: &Desk, news: &mut bool) -> Result<()> {
         loop {
             let peer = &self.peers[i];
-            let flow = &peer.inward;
+            let flow = &peer.summands_in;
             // Both go step by step where each reads the other's memory: a third quicker with Open MPI than if one ran ahead.
-            if peer.near && flow.started > peer.away.finished && !peer.away.is_done() {
+            if peer.near && flow.started > peer.summands_out.finished && !peer.summands_out.is_done() {
                 break;
             }
             // A slot is free again when its piece was summed.
             if flow.started == flow.pieces || flow.started - self.combined >= DEPTH {
                 break;
             }
-            let at = self.slot_at(i * DEPTH * self.coding.rooms() + flow.started % DEPTH);
+            let at = self.slot_at(i * DEPTH * self.coding.slots_per_peer() + flow.started % DEPTH);
             // SAFETY: the slot is ours until the piece was summed; the scratch does not move while a collective is active.
             let request = unsafe { wire.comm.receive(self.peers[i].process, wire.tags[0], at, self.slot)? };
-            self.peers[i].inward.push(request);
+            self.peers[i].summands_in.push(request);
         }
         loop {
-            let k = self.peers[i].inward.finished;
-            let Some(request) = self.peers[i].inward.oldest() else { return Ok(()) };
+            let k = self.peers[i].summands_in.finished;
+            let Some(request) = self.peers[i].summands_in.oldest() else { return Ok(()) };
             let Some(bytes) = request.ask(Request::test_received)? else { return Ok(()) };
             let range = self.piece_of(self.group().me, k);
             self.expect(bytes, &range, i, desk)?;
-            self.peers[i].inward.finished += 1;
+            self.peers[i].summands_in.finished += 1;
             *news = true;
         }
     }
 
     /// Sums the pieces of my span that have come from everybody, in the order of the processes.
     fn combine<T: Element>(&mut self, news: &mut bool) {
-        let (me, n) = (self.group().me, self.group().seats.len());
+        let (me, n) = (self.group().me, self.group().participants.len());
         let pieces = self.span(me).len().div_ceil(self.piece);
         let reduces = self.what != Collective::AllGather;
         while self.combined < pieces {
             let k = self.combined;
-            let waits = |p: &Peer| p.inward.finished <= k || (self.mutual && p.away.finished <= k);
+            let waits = |p: &Peer| p.summands_in.finished <= k || (self.mutual && p.summands_out.finished <= k);
             if reduces && self.peers.iter().any(waits) {
                 return;
             }
@@ -284,23 +286,23 @@ impl CollectiveOp {
                 // SAFETY: no message that is under way touches this piece of the leader's buffer.
                 let own = unsafe { part_mut(self.leader::<T>(), &range) };
                 self.coding.round(own);
-                // Peers stand in the order me+1, me+2, …: the seat tells where one's summand is.
-                let rooms = DEPTH * self.coding.rooms();
-                let slot = |seat: usize| self.slot_at(((seat + n - me) % n - 1) * rooms + k % DEPTH);
+                // Peers stand in the order me+1, me+2, …: the participant tells where one's summand is.
+                let per_peer = DEPTH * self.coding.slots_per_peer();
+                let slot = |participant: usize| self.slot_at(((participant + n - me) % n - 1) * per_peer + k % DEPTH);
                 let (coding, len) = (self.coding, range.len());
                 // SAFETY: a piece of every peer has arrived in its slot, as long as `range`.
-                let add = |sum: &mut [T], seat: usize| unsafe { coding.add(sum, slot(seat)) };
+                let add = |sum: &mut [T], participant: usize| unsafe { coding.add(sum, slot(participant)) };
                 if me > 0 {
                     // ((p0 + p1) + …) + own: what stands before me is summed first, then mine is added to it.
-                    // SAFETY: the slot of seat 0 holds a piece that is ours to change.
+                    // SAFETY: the slot of participant 0 holds a piece that is ours to change.
                     let first = unsafe { self.coding.decoded::<T>(slot(0), len, self.spare()) };
-                    for seat in 1..me {
-                        add(first, seat);
+                    for participant in 1..me {
+                        add(first, participant);
                     }
                     vector::add(own, first);
                 }
-                for seat in me + 1..n {
-                    add(own, seat);
+                for participant in me + 1..n {
+                    add(own, participant);
                 }
                 self.coding.round(own);
             } else {
@@ -312,65 +314,67 @@ impl CollectiveOp {
         }
     }
 
-    /// Step 3, away: the sums of my span.
+    /// Step 3, out: the sums of my span.
     fn send_sums(&mut self, i: usize, wire: TaggedComm, news: &mut bool) -> Result<()> {
         let me = self.group().me;
-        while self.peers[i].give.started < self.peers[i].give.pieces.min(self.combined) && self.peers[i].give.room() {
-            let k = self.peers[i].give.started;
+        while self.peers[i].sums_out.started < self.peers[i].sums_out.pieces.min(self.combined)
+            && self.peers[i].sums_out.has_room()
+        {
+            let k = self.peers[i].sums_out.started;
             // An encoded piece lies in a slot that all peers share: it must have left for all before it is used again.
-            if self.coding != Coding::Plain && self.peers.iter().any(|p| p.give.finished + DEPTH <= k) {
+            if self.coding != Coding::Plain && self.peers.iter().any(|p| p.sums_out.finished + DEPTH <= k) {
                 break;
             }
             let range = self.piece_of(me, k);
-            let (at, bytes) = self.encoded(&range, self.give_slot(k));
+            let (at, bytes) = self.encoded(&range, self.sums_slot(k));
             // SAFETY: sums of my span do not change any more while the collective lasts; see `send_summands` for slots.
             let request = unsafe { wire.comm.send(self.peers[i].process, wire.tags[1], at, bytes)? };
-            self.peers[i].give.push(request);
+            self.peers[i].sums_out.push(request);
             *news = true;
         }
-        drain(&mut self.peers[i].give, news)
+        reap_sent(&mut self.peers[i].sums_out, news)
     }
 
-    /// Step 3, inward: the sums of a peer's span.
+    /// Step 3, in: the sums of a peer's span.
     fn receive_sums<T: Element>(&mut self, i: usize, wire: TaggedComm, desk: &Desk, news: &mut bool) -> Result<()> {
-        let seat = self.peers[i].seat;
+        let participant = self.peers[i].participant;
         loop {
             let peer = &self.peers[i];
-            let k = peer.take.started;
+            let k = peer.sums_in.started;
             // What arrives here is where the summands were: they must have left.
-            let left = peer.away.pieces == 0 || peer.away.finished > k;
-            if k == peer.take.pieces || !peer.take.room() || !left {
+            let left = peer.summands_out.pieces == 0 || peer.summands_out.finished > k;
+            if k == peer.sums_in.pieces || !peer.sums_in.has_room() || !left {
                 break;
             }
-            let range = self.piece_of(seat, k);
+            let range = self.piece_of(participant, k);
             let (at, len) = match self.coding {
                 // SAFETY: within the leader's buffer.
                 Coding::Plain => (unsafe { self.leader::<T>().add(range.start) }.cast(), range.len() * size_of::<T>()),
-                _ => (self.slot_at((i * self.coding.rooms() + 2) * DEPTH + k % DEPTH), self.slot),
+                _ => (self.slot_at((i * self.coding.slots_per_peer() + 2) * DEPTH + k % DEPTH), self.slot),
             };
             // SAFETY: nobody else touches this piece of the leader's buffer, or the slot, until it has come.
             let request = unsafe { wire.comm.receive(self.peers[i].process, wire.tags[1], at, len)? };
-            self.peers[i].take.push(request);
+            self.peers[i].sums_in.push(request);
         }
         loop {
-            let k = self.peers[i].take.finished;
-            let Some(request) = self.peers[i].take.oldest() else { return Ok(()) };
+            let k = self.peers[i].sums_in.finished;
+            let Some(request) = self.peers[i].sums_in.oldest() else { return Ok(()) };
             let Some(bytes) = request.ask(Request::test_received)? else { return Ok(()) };
-            let range = self.piece_of(seat, k);
+            let range = self.piece_of(participant, k);
             self.expect(bytes, &range, i, desk)?;
             if self.coding != Coding::Plain {
-                let slot = self.slot_at((i * self.coding.rooms() + 2) * DEPTH + k % DEPTH);
+                let slot = self.slot_at((i * self.coding.slots_per_peer() + 2) * DEPTH + k % DEPTH);
                 // SAFETY: the piece has come; nothing under way touches this part of the leader's buffer.
                 unsafe { self.coding.decode(part_mut(self.leader::<T>(), &range), slot) };
             }
-            self.spread::<T>(&range, seat);
-            self.peers[i].take.finished += 1;
+            self.spread::<T>(&range, participant);
+            self.peers[i].sums_in.finished += 1;
             *news = true;
         }
     }
 
     fn expect(&self, bytes: usize, range: &Range<usize>, i: usize, desk: &Desk) -> Result<()> {
-        let first = self.group().seats[self.peers[i].seat].members.start;
+        let first = self.group().participants[self.peers[i].participant].members.start;
         if self.coding.fits(bytes, range.len(), self.dtype) {
             // What crosses is counted once, for the rank whose buffer travels.
             desk.count(self.loans[0].local, self.group().ranks[first], bytes);
@@ -411,7 +415,7 @@ impl CollectiveOp {
     }
 
     /// Hands a finished piece of the leader's buffer to the other ranks of this process.
-    fn spread<T: Element>(&mut self, range: &Range<usize>, seat: usize) {
+    fn spread<T: Element>(&mut self, range: &Range<usize>, participant: usize) {
         let me = self.group().me;
         for (j, loan) in self.loans.iter().enumerate().skip(1) {
             let chunk = self.chunk_of(j);
@@ -427,7 +431,7 @@ impl CollectiveOp {
             match self.what {
                 Collective::ReduceScatter => copy(overlap(range, &chunk)),
                 // Its own chunk it has already.
-                Collective::AllGather if seat == me => {
+                Collective::AllGather if participant == me => {
                     copy(range.start..range.end.min(chunk.start).max(range.start));
                     copy(range.start.max(chunk.end).min(range.end)..range.end);
                 }
@@ -439,24 +443,24 @@ impl CollectiveOp {
     /// The chunk of the `j`th rank of this process.
     fn chunk_of(&self, j: usize) -> Range<usize> {
         let group = self.group();
-        chunk(self.len, group.ranks.len(), group.seats[group.me].members.start + j)
+        chunk(self.len, group.ranks.len(), group.participants[group.me].members.start + j)
     }
 
     fn slot_at(&self, index: usize) -> *mut u8 {
         self.slots.0.wrapping_add(index * self.slot)
     }
 
-    fn away_slot(&self, i: usize, k: usize) -> *mut u8 {
-        self.slot_at((i * self.coding.rooms() + 1) * DEPTH + k % DEPTH)
+    fn summands_slot(&self, i: usize, k: usize) -> *mut u8 {
+        self.slot_at((i * self.coding.slots_per_peer() + 1) * DEPTH + k % DEPTH)
     }
 
-    fn give_slot(&self, k: usize) -> *mut u8 {
-        self.slot_at(self.peers.len() * DEPTH * self.coding.rooms() + k % DEPTH)
+    fn sums_slot(&self, k: usize) -> *mut u8 {
+        self.slot_at(self.peers.len() * DEPTH * self.coding.slots_per_peer() + k % DEPTH)
     }
 
     /// Room for one decoded piece.
     fn spare(&self) -> *mut u8 {
-        self.slot_at(self.peers.len() * DEPTH * self.coding.rooms() + DEPTH)
+        self.slot_at(self.peers.len() * DEPTH * self.coding.slots_per_peer() + DEPTH)
     }
 
     /// Where the bytes of a piece are, as they travel.
@@ -486,11 +490,17 @@ impl CollectiveOp {
     pub fn missing(&self, desk: &Desk) -> Vec<(usize, bool)> {
         let group = self.group();
         if !self.is_ready() {
-            let seat = &group.seats[group.me];
+            let participant = &group.participants[group.me];
             let here = |rank: usize| self.loans.iter().any(|l| l.local == rank - desk.first[desk.process]);
-            return seat.members.clone().map(|m| group.ranks[m]).filter(|&r| !here(r)).map(|r| (r, false)).collect();
+            return participant
+                .members
+                .clone()
+                .map(|m| group.ranks[m])
+                .filter(|&r| !here(r))
+                .map(|r| (r, false))
+                .collect();
         }
-        let first = |p: &Peer| group.ranks[group.seats[p.seat].members.start];
+        let first = |p: &Peer| group.ranks[group.participants[p.participant].members.start];
         let late: Vec<_> = self.peers.iter().filter(|p| !p.has_begun()).map(|p| (first(p), false)).collect();
         if !late.is_empty() {
             return late;
