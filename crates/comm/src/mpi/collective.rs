@@ -2,10 +2,10 @@
 //! above this one.
 
 use super::coding::Coding;
-use super::desk::{Desk, Done};
 use super::ffi::{Communicator, Request};
 use super::flow::{DEPTH, Flow, Peer, reap_sent};
 use super::group::Group;
+use super::submission::{Completion, SubmissionQueue};
 use crate::host::Element;
 use crate::sum::vector;
 use crate::{Collective, chunk};
@@ -22,7 +22,7 @@ const FEW: usize = 64 << 10;
 
 struct Loan {
     local: usize,
-    place: u32,
+    entry: u32,
     data: Staging,
 }
 
@@ -103,7 +103,7 @@ impl CollectiveOp {
     }
 
     /// A member comes.
-    pub fn join(&mut self, local: usize, place: u32, what: Collective, data: Staging) -> Result<()> {
+    pub fn join(&mut self, local: usize, entry: u32, what: Collective, data: Staging) -> Result<()> {
         let differs = self
             .loans
             .first()
@@ -117,7 +117,7 @@ impl CollectiveOp {
             )));
         }
         let at = self.loans.partition_point(|l| l.local < local);
-        self.loans.insert(at, Loan { local, place, data });
+        self.loans.insert(at, Loan { local, entry, data });
         Ok(())
     }
 
@@ -188,12 +188,12 @@ impl CollectiveOp {
     }
 
     /// Moves on as far as it can without waiting; true if it is complete.
-    pub fn advance(&mut self, wire: TaggedComm, desk: &Desk, news: &mut bool) -> Result<bool> {
+    pub fn advance(&mut self, wire: TaggedComm, queue: &SubmissionQueue, news: &mut bool) -> Result<bool> {
         let before = *news;
         *news = false;
         let done = match self.dtype {
-            DType::F32 => self.advance_as::<f32>(wire, desk, news),
-            DType::F64 => self.advance_as::<f64>(wire, desk, news),
+            DType::F32 => self.advance_as::<f32>(wire, queue, news),
+            DType::F64 => self.advance_as::<f64>(wire, queue, news),
         }?;
         if *news {
             self.moved = Instant::now();
@@ -202,15 +202,15 @@ impl CollectiveOp {
         Ok(done)
     }
 
-    fn advance_as<T: Element>(&mut self, wire: TaggedComm, desk: &Desk, news: &mut bool) -> Result<bool> {
+    fn advance_as<T: Element>(&mut self, wire: TaggedComm, queue: &SubmissionQueue, news: &mut bool) -> Result<bool> {
         for i in 0..self.peers.len() {
             self.send_summands::<T>(i, wire, news)?;
-            self.receive_summands(i, wire, desk, news)?;
+            self.receive_summands(i, wire, queue, news)?;
         }
         self.combine::<T>(news);
         for i in 0..self.peers.len() {
             self.send_sums(i, wire, news)?;
-            self.receive_sums::<T>(i, wire, desk, news)?;
+            self.receive_sums::<T>(i, wire, queue, news)?;
         }
         if self.there.is_none() && self.peers.iter().all(Peer::has_begun) {
             self.there = Some(Instant::now());
@@ -239,7 +239,7 @@ impl CollectiveOp {
     }
 
     /// Step 2, in: the summands of my span.
-    fn receive_summands(&mut self, i: usize, wire: TaggedComm, desk: &Desk, news: &mut bool) -> Result<()> {
+    fn receive_summands(&mut self, i: usize, wire: TaggedComm, queue: &SubmissionQueue, news: &mut bool) -> Result<()> {
         loop {
             let peer = &self.peers[i];
             let flow = &peer.summands_in;
@@ -261,7 +261,7 @@ impl CollectiveOp {
             let Some(request) = self.peers[i].summands_in.oldest() else { return Ok(()) };
             let Some(bytes) = request.ask(Request::test_received)? else { return Ok(()) };
             let range = self.piece_of(self.group().me, k);
-            self.expect(bytes, &range, i, desk)?;
+            self.expect(bytes, &range, i, queue)?;
             self.peers[i].summands_in.finished += 1;
             *news = true;
         }
@@ -336,7 +336,13 @@ impl CollectiveOp {
     }
 
     /// Step 3, in: the sums of a peer's span.
-    fn receive_sums<T: Element>(&mut self, i: usize, wire: TaggedComm, desk: &Desk, news: &mut bool) -> Result<()> {
+    fn receive_sums<T: Element>(
+        &mut self,
+        i: usize,
+        wire: TaggedComm,
+        queue: &SubmissionQueue,
+        news: &mut bool,
+    ) -> Result<()> {
         let participant = self.peers[i].participant;
         loop {
             let peer = &self.peers[i];
@@ -361,7 +367,7 @@ impl CollectiveOp {
             let Some(request) = self.peers[i].sums_in.oldest() else { return Ok(()) };
             let Some(bytes) = request.ask(Request::test_received)? else { return Ok(()) };
             let range = self.piece_of(participant, k);
-            self.expect(bytes, &range, i, desk)?;
+            self.expect(bytes, &range, i, queue)?;
             if self.coding != Coding::Plain {
                 let slot = self.slot_at((i * self.coding.slots_per_peer() + 2) * DEPTH + k % DEPTH);
                 // SAFETY: the piece has come; nothing under way touches this part of the leader's buffer.
@@ -373,18 +379,18 @@ impl CollectiveOp {
         }
     }
 
-    fn expect(&self, bytes: usize, range: &Range<usize>, i: usize, desk: &Desk) -> Result<()> {
+    fn expect(&self, bytes: usize, range: &Range<usize>, i: usize, queue: &SubmissionQueue) -> Result<()> {
         let first = self.group().participants[self.peers[i].participant].members.start;
         if self.coding.fits(bytes, range.len(), self.dtype) {
             // What crosses is counted once, for the rank whose buffer travels.
-            desk.count(self.loans[0].local, self.group().ranks[first], bytes);
+            queue.count(self.loans[0].local, self.group().ranks[first], bytes);
             return Ok(());
         }
         Err(Error::internal(format!(
             "{} of seq {}: {bytes} bytes came from {}, {} elements were expected",
             self.what,
             self.seq,
-            desk.name(self.group().ranks[first]),
+            queue.name(self.group().ranks[first]),
             range.len()
         )))
     }
@@ -475,23 +481,23 @@ impl CollectiveOp {
     }
 
     /// Gives the buffers back.
-    pub fn close(&mut self, desk: &Desk, pool: &mut Vec<Vec<u8>>) {
+    pub fn close(&mut self, queue: &SubmissionQueue, pool: &mut Vec<Vec<u8>>) {
         self.slots = Slots(std::ptr::null_mut());
         pool.push(std::mem::take(&mut self.scratch));
         self.group = None;
         let there = self.there.unwrap_or_else(Instant::now);
         for loan in self.loans.drain(..) {
-            desk.finish(loan.local, Done { place: loan.place, data: loan.data, there });
+            queue.complete(loan.local, Completion { entry: loan.entry, data: loan.data, there });
         }
         self.active = false;
     }
 
     /// The first rank of every process that is waited for, and whether it has begun.
-    pub fn missing(&self, desk: &Desk) -> Vec<(usize, bool)> {
+    pub fn missing(&self, queue: &SubmissionQueue) -> Vec<(usize, bool)> {
         let group = self.group();
         if !self.is_ready() {
             let participant = &group.participants[group.me];
-            let here = |rank: usize| self.loans.iter().any(|l| l.local == rank - desk.first[desk.process]);
+            let here = |rank: usize| self.loans.iter().any(|l| l.local == rank - queue.first[queue.process]);
             return participant
                 .members
                 .clone()

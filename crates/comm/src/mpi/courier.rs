@@ -1,4 +1,4 @@
-//! The communication thread: takes orders, moves pieces, notices who is missing, and rests when there is nothing to do.
+//! The communication thread: takes submitted, moves pieces, notices who is missing, and rests when there is nothing to do.
 //!
 //! It does not spin beside ranks that compute: with as many ranks as cores every turn of it is taken from a kernel. While a
 //! rank computes it looks, then naps for a few ten to a few hundred microseconds. A rank that waits does the courier's work
@@ -6,10 +6,10 @@
 //! MPI moves data only inside its calls, so that nobody can sleep until something comes.
 
 use super::collective::{CollectiveOp, TaggedComm};
-use super::desk::{Desk, Done, Kind, Order, ROOM};
 use super::ffi::Communicator;
 use super::notice::{Board, Notice};
 use super::point_to_point::PointToPoint;
+use super::submission::{Completion, OpKind, ROOM, Submission, SubmissionQueue};
 use paceline_base::{Error, Result};
 use std::mem::take;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -56,12 +56,12 @@ struct Question {
 
 /// See the module's text.
 pub struct Courier {
-    desk: Arc<Desk>,
+    queue: Arc<SubmissionQueue>,
     comm: Communicator,
     board: Board,
     rules: Rules,
     seen: u64,
-    orders: Vec<Order>,
+    submitted: Vec<Submission>,
     collectives: Vec<CollectiveOp>,
     spare_collectives: Vec<CollectiveOp>,
     /// Where pieces arrive. As large as most collectives need from the start: memory that is not touched costs nothing.
@@ -69,7 +69,7 @@ pub struct Courier {
     messages: Vec<PointToPoint>,
     spare_messages: Vec<PointToPoint>,
     /// Messages within this process, of which only one end is here.
-    unmatched: Vec<Order>,
+    unmatched: Vec<Submission>,
     departed: Vec<bool>,
     question: Option<Question>,
     looked: Instant,
@@ -79,21 +79,21 @@ pub struct Courier {
 }
 
 impl Courier {
-    pub fn new(desk: Arc<Desk>, comm: Communicator, notices: Communicator, rules: Rules) -> Self {
-        let processes = desk.first.len() - 1;
+    pub fn new(queue: Arc<SubmissionQueue>, comm: Communicator, notices: Communicator, rules: Rules) -> Self {
+        let processes = queue.first.len() - 1;
         let mut spare_collectives = Vec::with_capacity(ROOM);
-        spare_collectives.extend((0..ROOM / 4).map(|_| CollectiveOp::new(desk.local(), processes)));
+        spare_collectives.extend((0..ROOM / 4).map(|_| CollectiveOp::new(queue.local(), processes)));
         let mut spare_messages = Vec::with_capacity(ROOM);
         spare_messages.extend((0..ROOM / 4).map(|_| PointToPoint::new()));
         let mut pool = Vec::with_capacity(ROOM);
         pool.extend((0..2 * ACTIVE).map(|_| vec![0; CollectiveOp::scratch(processes, rules.piece)]));
         Self {
-            desk,
+            queue,
             comm,
             board: Board::new(notices),
             rules,
             seen: 0,
-            orders: Vec::with_capacity(ROOM),
+            submitted: Vec::with_capacity(ROOM),
             collectives: Vec::with_capacity(ROOM),
             spare_collectives,
             pool,
@@ -117,13 +117,13 @@ impl Courier {
                 return Duration::ZERO;
             }
             Ok(false) => {}
-            Err(e) => self.desk.fail(format!("process {} on {}: {}", self.desk.process, self.host(), e.message())),
+            Err(e) => self.queue.fail(format!("process {} on {}: {}", self.queue.process, self.host(), e.message())),
         }
         let idle = self.idle.get_or_insert_with(Instant::now).elapsed();
-        if self.desk.some_wait() {
+        if self.queue.some_wait() {
             let stalled = self.stalled.get_or_insert_with(Instant::now).elapsed();
             if let Err(e) = self.inquire(stalled) {
-                self.desk.fail(e.message().into());
+                self.queue.fail(e.message().into());
             }
         } else {
             self.stalled = None;
@@ -141,11 +141,11 @@ impl Courier {
     }
 
     fn host(&self) -> &str {
-        &self.desk.hosts[self.desk.process]
+        &self.queue.hosts[self.queue.process]
     }
 
     fn is_over(&self) -> bool {
-        self.desk.all_left() && !self.has_work() && !self.desk.has_orders(self.seen)
+        self.queue.all_left() && !self.has_work() && !self.queue.has_submitted(self.seen)
     }
 
     fn has_work(&self) -> bool {
@@ -154,14 +154,14 @@ impl Courier {
 
     /// One look at everything; true if there was any news.
     fn turn(&mut self) -> Result<bool> {
-        let mut news = self.take_orders()?;
+        let mut news = self.take_submitted()?;
         self.activate();
-        let Self { desk, comm, rules, collectives, messages, pool, .. } = self;
+        let Self { queue, comm, rules, collectives, messages, pool, .. } = self;
         let mut at = 0;
         while at < collectives.len() {
             let collective = &mut collectives[at];
-            if collective.active && collective.advance(tagged(*comm, rules, collective.seq), desk, &mut news)? {
-                collective.close(desk, pool);
+            if collective.active && collective.advance(tagged(*comm, rules, collective.seq), queue, &mut news)? {
+                collective.close(queue, pool);
                 self.spare_collectives.push(collectives.remove(at));
             } else {
                 at += 1;
@@ -169,10 +169,10 @@ impl Courier {
         }
         at = 0;
         while at < messages.len() {
-            match messages[at].advance(desk, &mut news)? {
+            match messages[at].advance(queue, &mut news)? {
                 Some(done) => {
                     let message = messages.swap_remove(at);
-                    desk.finish(message.local, done);
+                    queue.complete(message.local, done);
                     self.spare_messages.push(message);
                 }
                 None => at += 1,
@@ -185,21 +185,21 @@ impl Courier {
         Ok(news)
     }
 
-    fn take_orders(&mut self) -> Result<bool> {
-        let mut orders = std::mem::take(&mut self.orders);
-        let any = self.desk.take(&mut self.seen, &mut orders);
-        for order in orders.drain(..) {
-            self.accept(order)?;
+    fn take_submitted(&mut self) -> Result<bool> {
+        let mut submitted = std::mem::take(&mut self.submitted);
+        let any = self.queue.take_submitted(&mut self.seen, &mut submitted);
+        for submission in submitted.drain(..) {
+            self.accept(submission)?;
         }
-        self.orders = orders;
+        self.submitted = submitted;
         Ok(any)
     }
 
-    fn accept(&mut self, order: Order) -> Result<()> {
-        let Order { kind, seq, data, local, place } = order;
+    fn accept(&mut self, submission: Submission) -> Result<()> {
+        let Submission { kind, seq, data, local, entry } = submission;
         match kind {
-            Kind::Collective { what, group } => {
-                let (local_ranks, processes) = (self.desk.local(), self.departed.len());
+            OpKind::Collective { what, group } => {
+                let (local_ranks, processes) = (self.queue.local(), self.departed.len());
                 let at = self.collectives.iter().position(|c| c.seq == seq).unwrap_or_else(|| {
                     let mut collective =
                         self.spare_collectives.pop().unwrap_or_else(|| CollectiveOp::new(local_ranks, processes));
@@ -207,18 +207,18 @@ impl Courier {
                     self.collectives.push(collective);
                     self.collectives.len() - 1
                 });
-                self.collectives[at].join(local, place, what, data)
+                self.collectives[at].join(local, entry, what, data)
             }
-            Kind::Send { to: peer } | Kind::Receive { from: peer } => {
-                let sends = matches!(kind, Kind::Send { .. });
-                let process = self.desk.process_of(peer);
-                if process == self.desk.process {
-                    return self.match_locally(Order { kind, seq, data, local, place });
+            OpKind::Send { to: peer } | OpKind::Receive { from: peer } => {
+                let sends = matches!(kind, OpKind::Send { .. });
+                let process = self.queue.process_of(peer);
+                if process == self.queue.process {
+                    return self.match_locally(Submission { kind, seq, data, local, entry });
                 }
                 let mut message = self.spare_messages.pop().unwrap_or_else(PointToPoint::new);
-                let me = self.desk.first[self.desk.process] + local;
-                let tag = message_tag(&self.rules, &self.desk, seq, if sends { (me, peer) } else { (peer, me) });
-                message.begin(self.comm, tag, sends, (peer, process), (local, place), seq, data)?;
+                let me = self.queue.first[self.queue.process] + local;
+                let tag = message_tag(&self.rules, &self.queue, seq, if sends { (me, peer) } else { (peer, me) });
+                message.begin(self.comm, tag, sends, (peer, process), (local, entry), seq, data)?;
                 self.messages.push(message);
                 Ok(())
             }
@@ -227,16 +227,16 @@ impl Courier {
 
     /// A message between two ranks of this process: copied when both ends are here. The ends of a message are known by its
     /// number and by who sends to whom: several pairs of ranks may use the same number at a time, as in a ring.
-    fn match_locally(&mut self, order: Order) -> Result<()> {
-        let (base, ends) = (self.desk.first[self.desk.process], self.ends(&order));
-        let sends = |o: &Order| matches!(o.kind, Kind::Send { .. });
-        let fits = |o: &Order| o.seq == order.seq && self.ends(o) == ends && sends(o) != sends(&order);
+    fn match_locally(&mut self, submission: Submission) -> Result<()> {
+        let (base, ends) = (self.queue.first[self.queue.process], self.ends(&submission));
+        let sends = |o: &Submission| matches!(o.kind, OpKind::Send { .. });
+        let fits = |o: &Submission| o.seq == submission.seq && self.ends(o) == ends && sends(o) != sends(&submission);
         let Some(at) = self.unmatched.iter().position(fits) else {
-            self.unmatched.push(order);
+            self.unmatched.push(submission);
             return Ok(());
         };
         let other = self.unmatched.remove(at); // in order: the same pair may have sent again under this number
-        let (source, mut target) = if sends(&order) { (order, other) } else { (other, order) };
+        let (source, mut target) = if sends(&submission) { (submission, other) } else { (other, submission) };
         let (sent, expected) = (source.data.bytes().len(), target.data.bytes().len());
         if sent != expected {
             return Err(Error::internal(format!(
@@ -245,21 +245,21 @@ impl Courier {
             )));
         }
         target.data.bytes_mut().copy_from_slice(source.data.bytes());
-        self.desk.count(target.local, base + source.local, sent);
+        self.queue.count(target.local, base + source.local, sent);
         let there = Instant::now();
-        for order in [source, target] {
-            self.desk.finish(order.local, Done { place: order.place, data: order.data, there });
+        for submission in [source, target] {
+            self.queue.complete(submission.local, Completion { entry: submission.entry, data: submission.data, there });
         }
         Ok(())
     }
 
     /// Who sends to whom.
-    fn ends(&self, order: &Order) -> (usize, usize) {
-        let me = self.desk.first[self.desk.process] + order.local;
-        match order.kind {
-            Kind::Send { to } => (me, to),
-            Kind::Receive { from } => (from, me),
-            Kind::Collective { .. } => (me, me),
+    fn ends(&self, submission: &Submission) -> (usize, usize) {
+        let me = self.queue.first[self.queue.process] + submission.local;
+        match submission.kind {
+            OpKind::Send { to } => (me, to),
+            OpKind::Receive { from } => (from, me),
+            OpKind::Collective { .. } => (me, me),
         }
     }
 
@@ -283,11 +283,11 @@ impl Courier {
             match notice {
                 Notice::Failed(why) => {
                     self.departed.fill(true); // they know
-                    self.desk.fail(why);
+                    self.queue.fail(why);
                 }
                 Notice::Leave => self.departed[from] = true,
                 Notice::Ask => {
-                    let lines: Vec<String> = (0..self.desk.local()).map(|l| self.desk.last_did(l)).collect();
+                    let lines: Vec<String> = (0..self.queue.local()).map(|l| self.queue.last_did(l)).collect();
                     self.board.send(from, &Notice::Answer(lines.join("\n")))?;
                 }
                 Notice::Answer(text) => {
@@ -306,15 +306,15 @@ impl Courier {
         let message = self.messages.iter().min_by_key(|p| p.seq);
         let unmatched = self.unmatched.iter().min_by_key(|o| o.seq);
         let candidates = [
-            collective.map(|c| (c.seq, format!("the {}", c.what), c.missing(&self.desk))),
+            collective.map(|c| (c.seq, format!("the {}", c.what), c.missing(&self.queue))),
             message.map(|p| {
                 let way = if p.sends { "to" } else { "from" };
                 (p.seq, format!("the message {way} rank {}", p.peer), vec![(p.peer, false)])
             }),
             unmatched.map(|o| match o.kind {
-                Kind::Send { to } => (o.seq, format!("the message to rank {to}"), vec![(to, false)]),
-                Kind::Receive { from } => (o.seq, format!("the message from rank {from}"), vec![(from, false)]),
-                Kind::Collective { .. } => (o.seq, String::new(), Vec::new()),
+                OpKind::Send { to } => (o.seq, format!("the message to rank {to}"), vec![(to, false)]),
+                OpKind::Receive { from } => (o.seq, format!("the message from rank {from}"), vec![(from, false)]),
+                OpKind::Collective { .. } => (o.seq, String::new(), Vec::new()),
             }),
         ];
         candidates.into_iter().flatten().min_by_key(|c| c.0)
@@ -329,8 +329,8 @@ impl Courier {
         }
         if let Some(question) = &self.question {
             let silent = |&(rank, _): &(usize, bool)| {
-                let process = self.desk.process_of(rank);
-                process != self.desk.process && question.answers[process].is_none()
+                let process = self.queue.process_of(rank);
+                process != self.queue.process && question.answers[process].is_none()
             };
             if question.asked.elapsed() < ANSWER && question.missing.iter().any(silent) {
                 return Ok(());
@@ -339,21 +339,21 @@ impl Courier {
         }
         let Some((seq, what, missing)) = self.oldest() else { return Ok(()) };
         let what = format!("{what} of seq {seq}");
-        if let Some(&(gone, _)) = missing.iter().find(|m| self.departed[self.desk.process_of(m.0)])
+        if let Some(&(gone, _)) = missing.iter().find(|m| self.departed[self.queue.process_of(m.0)])
             && stalled >= GRACE
         {
-            let me = self.desk.name(self.desk.first[self.desk.process]);
+            let me = self.queue.name(self.queue.first[self.queue.process]);
             return Err(Error::failure(format!(
                 "{} failed: it left while {me} waits for {what}",
-                self.desk.name(gone)
+                self.queue.name(gone)
             )));
         }
         if stalled < self.rules.timeout {
             return Ok(());
         }
         for &(rank, _) in &missing {
-            let process = self.desk.process_of(rank);
-            if process != self.desk.process {
+            let process = self.queue.process_of(rank);
+            if process != self.queue.process {
                 self.board.send(process, &Notice::Ask)?;
             }
         }
@@ -364,19 +364,19 @@ impl Courier {
 
     fn complaint(&self, question: &Question) -> String {
         let name = |&(rank, begun): &(usize, bool)| {
-            let process = self.desk.process_of(rank);
-            let local = rank - self.desk.first[process];
+            let process = self.queue.process_of(rank);
+            let local = rank - self.queue.first[process];
             let did = match &question.answers[process] {
-                _ if process == self.desk.process => self.desk.last_did(local),
+                _ if process == self.queue.process => self.queue.last_did(local),
                 Some(lines) => lines.lines().nth(local).unwrap_or("says nothing").to_string(),
                 None => "it does not answer".into(),
             };
-            format!("{} ({}{did})", self.desk.name(rank), if begun { "begun, not finished; " } else { "" })
+            format!("{} ({}{did})", self.queue.name(rank), if begun { "begun, not finished; " } else { "" })
         };
         let names: Vec<_> = question.missing.iter().map(name).collect();
         format!(
             "{} waited {:.1} s for {}; missing: {}; find out what holds it up, or allow a longer strategy.timeout",
-            self.desk.name(self.desk.first[self.desk.process]),
+            self.queue.name(self.queue.first[self.queue.process]),
             question.waited.as_secs_f64(),
             question.what,
             names.join(", "),
@@ -385,17 +385,17 @@ impl Courier {
 
     /// Tells all others of the failure. What is under way stays in memory: the library may still write to it.
     fn give_up(&mut self) {
-        let why = self.desk.check().err().map_or(String::new(), |e| e.message().to_string());
-        for process in (0..self.departed.len()).filter(|&p| p != self.desk.process && !self.departed[p]) {
+        let why = self.queue.check().err().map_or(String::new(), |e| e.message().to_string());
+        for process in (0..self.departed.len()).filter(|&p| p != self.queue.process && !self.departed[p]) {
             let _ = self.board.send(process, &Notice::Failed(why.clone())); // it may be gone
         }
         self.let_leave();
-        let Self { collectives, messages, orders, unmatched, .. } = self;
-        std::mem::forget((take(collectives), take(messages), take(orders), take(unmatched)));
+        let Self { collectives, messages, submitted, unmatched, .. } = self;
+        std::mem::forget((take(collectives), take(messages), take(submitted), take(unmatched)));
     }
 
     fn take_leave(&mut self) {
-        for process in (0..self.departed.len()).filter(|&p| p != self.desk.process) {
+        for process in (0..self.departed.len()).filter(|&p| p != self.queue.process) {
             let _ = self.board.send(process, &Notice::Leave); // whoever is gone does not need it
         }
         self.let_leave();
@@ -411,14 +411,14 @@ impl Courier {
 }
 
 /// The courier's own thread: works until all ranks of the process have left, or one of any process failed.
-pub fn work(courier: &Mutex<Courier>, desk: &Desk) {
+pub fn work(courier: &Mutex<Courier>, queue: &SubmissionQueue) {
     loop {
-        if desk.all_wait() && !desk.all_left() && !desk.has_failed() {
-            rest(desk, Duration::from_millis(5), || !desk.all_wait()); // they do it themselves
+        if queue.all_wait() && !queue.all_left() && !queue.has_failed() {
+            rest(queue, Duration::from_millis(5), || !queue.all_wait()); // they do it themselves
             continue;
         }
         let mut at_work = lock(courier);
-        if desk.has_failed() {
+        if queue.has_failed() {
             return at_work.give_up();
         }
         let news = at_work.look().is_zero();
@@ -429,19 +429,19 @@ pub fn work(courier: &Mutex<Courier>, desk: &Desk) {
         let seen = at_work.seen;
         drop(at_work);
         if !pause.is_zero() {
-            rest(desk, pause, || desk.has_orders(seen));
+            rest(queue, pause, || queue.has_submitted(seen));
         }
     }
 }
 
 /// The courier's own thread sleeps, until it is rung for or for `at_most`; not at all if there is something `to_do`.
-fn rest(desk: &Desk, at_most: Duration, to_do: impl Fn() -> bool) {
-    let me = desk.local();
-    desk.parker.prepare_to_park(me);
-    if !to_do() && !desk.has_failed() {
-        desk.parker.park(me, at_most);
+fn rest(queue: &SubmissionQueue, at_most: Duration, to_do: impl Fn() -> bool) {
+    let me = queue.local();
+    queue.parker.prepare_to_park(me);
+    if !to_do() && !queue.has_failed() {
+        queue.parker.park(me, at_most);
     }
-    desk.parker.finish_parking(me);
+    queue.parker.finish_parking(me);
 }
 
 /// A rank that waits does the courier's work, unless somebody does already; how long there has been no news.
@@ -464,10 +464,10 @@ fn tags(rules: &Rules, seq: u64) -> [i32; 2] {
 
 /// The tag of a message. MPI knows processes only: which of their ranks write to each other must be in it, since several
 /// pairs may use the same number at a time.
-fn message_tag(rules: &Rules, desk: &Desk, seq: u64, (from, to): (usize, usize)) -> i32 {
-    let crowd = desk.largest as u64;
-    let place = |rank: usize| (rank - desk.first[desk.process_of(rank)]) as u64;
-    let number = seq.wrapping_mul(crowd * crowd).wrapping_add(place(from) * crowd + place(to));
+fn message_tag(rules: &Rules, queue: &SubmissionQueue, seq: u64, (from, to): (usize, usize)) -> i32 {
+    let crowd = queue.largest as u64;
+    let within = |rank: usize| (rank - queue.first[queue.process_of(rank)]) as u64;
+    let number = seq.wrapping_mul(crowd * crowd).wrapping_add(within(from) * crowd + within(to));
     (number % rules.tags) as i32 * 3 + 2
 }
 

@@ -1,6 +1,6 @@
 //! Who takes part in a collective, and which process holds whom.
 
-use super::desk::Desk;
+use super::submission::SubmissionQueue;
 use crate::chunk;
 use std::ops::Range;
 
@@ -24,19 +24,19 @@ pub struct Group {
 
 impl Group {
     /// Finds which process holds which members. `ranks` ascend, and one of them is held by this process.
-    pub fn new(ranks: &[usize], desk: &Desk) -> Self {
+    pub fn new(ranks: &[usize], queue: &SubmissionQueue) -> Self {
         let mut participants: Vec<Participant> = Vec::new();
         for (member, &rank) in ranks.iter().enumerate() {
-            let process = desk.process_of(rank);
+            let process = queue.process_of(rank);
             match participants.last_mut() {
                 Some(participant) if participant.process == process => participant.members.end = member + 1,
                 _ => {
-                    let near = desk.hosts[process] == desk.hosts[desk.process];
+                    let near = queue.hosts[process] == queue.hosts[queue.process];
                     participants.push(Participant { process, near, members: member..member + 1 });
                 }
             }
         }
-        let me = participants.iter().position(|p| p.process == desk.process).expect("this process takes part");
+        let me = participants.iter().position(|p| p.process == queue.process).expect("this process takes part");
         Self { ranks: ranks.into(), participants: participants.into(), me }
     }
 

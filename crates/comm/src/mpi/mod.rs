@@ -23,7 +23,6 @@
 mod coding;
 mod collective;
 mod courier;
-mod desk;
 pub mod ffi;
 mod flow;
 mod group;
@@ -32,6 +31,7 @@ mod point_to_point;
 mod priority;
 mod rank;
 mod session;
+mod submission;
 
-pub use desk::all_wait;
 pub use session::{Session, Settings};
+pub use submission::all_wait;

@@ -1,7 +1,7 @@
 //! A point-to-point operation: a message between a rank of this process and one of another.
 
-use super::desk::{Desk, Done};
 use super::ffi::{Communicator, Request, Under};
+use super::submission::{Completion, SubmissionQueue};
 use paceline_base::{Error, Result};
 use paceline_kernels::Staging;
 use std::time::Instant;
@@ -13,7 +13,7 @@ const LARGEST: usize = 1 << 30;
 pub struct PointToPoint {
     /// This end.
     pub local: usize,
-    pub place: u32,
+    pub entry: u32,
     pub seq: u64,
     /// The other end.
     pub peer: usize,
@@ -27,7 +27,7 @@ impl PointToPoint {
     /// A message that is not under way.
     pub fn new() -> Self {
         let requests = Vec::with_capacity(1);
-        Self { local: 0, place: 0, seq: 0, peer: 0, sends: false, data: None, requests, done: 0 }
+        Self { local: 0, entry: 0, seq: 0, peer: 0, sends: false, data: None, requests, done: 0 }
     }
 
     /// Hands the message to MPI.
@@ -38,11 +38,11 @@ impl PointToPoint {
         tag: i32,
         sends: bool,
         (peer, process): (usize, usize),
-        (local, place): (usize, u32),
+        (local, entry): (usize, u32),
         seq: u64,
         data: Staging,
     ) -> Result<()> {
-        (self.local, self.place, self.seq, self.peer, self.sends, self.done) = (local, place, seq, peer, sends, 0);
+        (self.local, self.entry, self.seq, self.peer, self.sends, self.done) = (local, entry, seq, peer, sends, 0);
         self.requests.clear();
         let bytes = data.bytes().len();
         let at = data.as_ptr().as_ptr();
@@ -68,7 +68,7 @@ impl PointToPoint {
     }
 
     /// Moves on; the result when it is complete.
-    pub fn advance(&mut self, desk: &Desk, news: &mut bool) -> Result<Option<Done>> {
+    pub fn advance(&mut self, queue: &SubmissionQueue, news: &mut bool) -> Result<Option<Completion>> {
         while self.done < self.requests.len() {
             let data = self.data.as_ref().expect("a message under way holds its buffer");
             let expected = (data.bytes().len() - self.done * LARGEST).min(LARGEST);
@@ -80,7 +80,7 @@ impl PointToPoint {
                     return Err(Error::internal(format!(
                         "message of seq {} from {}: {n} bytes came, {expected} were expected",
                         self.seq,
-                        desk.name(self.peer)
+                        queue.name(self.peer)
                     )));
                 }
                 Some(_) => {}
@@ -89,8 +89,8 @@ impl PointToPoint {
         }
         let data = self.data.take().expect("a message under way holds its buffer");
         if !self.sends {
-            desk.count(self.local, self.peer, data.bytes().len());
+            queue.count(self.local, self.peer, data.bytes().len());
         }
-        Ok(Some(Done { place: self.place, data, there: Instant::now() }))
+        Ok(Some(Completion { entry: self.entry, data, there: Instant::now() }))
     }
 }

@@ -1,8 +1,8 @@
-//! One rank of a job over MPI: hands its orders to the courier of its process.
+//! One rank of a job over MPI: submits its operations to the progress thread of its process.
 
 use super::courier::{self, Courier};
-use super::desk::{Desk, Done, Kind, Order, ROOM};
 use super::group::Group;
+use super::submission::{Completion, OpKind, ROOM, Submission, SubmissionQueue};
 use crate::{Collective, Comm, Counters, GroupId, Ticket};
 use paceline_base::{Error, Result};
 use paceline_kernels::Staging;
@@ -13,22 +13,22 @@ use std::time::{Duration, Instant};
 struct Place {
     generation: u16,
     taken: bool,
-    done: Option<Done>,
+    done: Option<Completion>,
 }
 
 /// See the module's text.
 pub struct MpiRank {
     rank: usize,
     local: usize,
-    desk: Arc<Desk>,
+    queue: Arc<SubmissionQueue>,
     groups: Vec<Arc<Group>>,
     places: Vec<Place>,
     free: Vec<u16>,
     seen: u64,
-    news: Vec<Done>,
+    news: Vec<Completion>,
     open: usize,
-    /// The courier's thread does not know yet of the last orders.
-    unrung: bool,
+    /// The progress thread was not woken for the last submissions.
+    thread_unaware: bool,
     counters: Counters,
     /// The courier, with the last rank of the process.
     courier: Arc<Thread>,
@@ -49,41 +49,41 @@ pub struct Thread {
 impl Drop for Thread {
     fn drop(&mut self) {
         if let Some(handle) = self.handle.take() {
-            let _ = handle.join(); // a panic there has failed the desk
+            let _ = handle.join(); // a panic there has failed the queue
         }
     }
 }
 
 impl MpiRank {
-    pub fn new(local: usize, desk: Arc<Desk>, courier: Arc<Thread>) -> Self {
-        desk.enter();
-        let counters = Counters { received: vec![0; desk.size()], ..Counters::default() };
+    pub fn new(local: usize, queue: Arc<SubmissionQueue>, courier: Arc<Thread>) -> Self {
+        queue.enter();
+        let counters = Counters { received: vec![0; queue.size()], ..Counters::default() };
         Self {
-            rank: desk.first[desk.process] + local,
+            rank: queue.first[queue.process] + local,
             local,
-            desk,
+            queue,
             groups: Vec::new(),
             places: Vec::with_capacity(ROOM),
             free: Vec::with_capacity(ROOM),
             seen: 0,
             news: Vec::with_capacity(ROOM),
             open: 0,
-            unrung: false,
+            thread_unaware: false,
             counters,
             courier,
         }
     }
 
     fn check_rank(&self, peer: usize) -> Result<()> {
-        if peer < self.desk.size() && peer != self.rank {
+        if peer < self.queue.size() && peer != self.rank {
             return Ok(());
         }
-        let (rank, size) = (self.rank, self.desk.size());
+        let (rank, size) = (self.rank, self.queue.size());
         Err(Error::internal(format!("rank {rank} addresses rank {peer} of {size} ranks")))
     }
 
-    fn order(&mut self, kind: Kind, seq: u64, data: Staging) -> Result<Ticket> {
-        self.desk.check()?;
+    fn submit(&mut self, kind: OpKind, seq: u64, data: Staging) -> Result<Ticket> {
+        self.queue.check()?;
         let index = match self.free.pop() {
             Some(index) => index,
             None => {
@@ -98,20 +98,20 @@ impl MpiRank {
         place.taken = true;
         self.open += 1;
         let ticket = Ticket(u32::from(place.generation) << 16 | u32::from(index));
-        self.desk.post(Order { kind, seq, data, local: self.local, place: u32::from(index) });
+        self.queue.submit(Submission { kind, seq, data, local: self.local, entry: u32::from(index) });
         // Begun here and now; the courier's thread is woken only if this rank goes on to compute, not if it waits.
         courier::help(&self.courier.work);
-        self.unrung = true;
+        self.thread_unaware = true;
         Ok(ticket)
     }
 
     /// Takes in what the courier has finished; true if anything.
     fn collect(&mut self) -> bool {
-        if !self.desk.collect(self.local, &mut self.seen, &mut self.news) {
+        if !self.queue.take_completed(self.local, &mut self.seen, &mut self.news) {
             return false;
         }
         for done in self.news.drain(..) {
-            let place = done.place as usize;
+            let place = done.entry as usize;
             self.places[place].done = Some(done);
         }
         true
@@ -124,7 +124,7 @@ impl MpiRank {
             if self.collect() && self.places[index].done.is_some() {
                 return Ok(());
             }
-            self.desk.check()?;
+            self.queue.check()?;
             let helped = courier::help(&self.courier.work);
             match (helped, kept_out) {
                 (Some(idle), _) if idle < SPINNING => std::hint::spin_loop(),
@@ -140,11 +140,11 @@ impl MpiRank {
 
     /// Sleeps, but not beyond the next thing that is done for this rank.
     fn nap(&mut self, at_most: Duration) {
-        self.desk.parker.prepare_to_park(self.local);
-        if !self.desk.has_done(self.local, self.seen) && !self.desk.has_failed() {
-            self.desk.parker.park(self.local, at_most);
+        self.queue.parker.prepare_to_park(self.local);
+        if !self.queue.has_completed(self.local, self.seen) && !self.queue.has_failed() {
+            self.queue.parker.park(self.local, at_most);
         }
-        self.desk.parker.finish_parking(self.local);
+        self.queue.parker.finish_parking(self.local);
     }
 }
 
@@ -154,12 +154,12 @@ impl Comm for MpiRank {
     }
 
     fn size(&self) -> usize {
-        self.desk.size()
+        self.queue.size()
     }
 
     fn group(&mut self, ranks: &[usize]) -> Result<GroupId> {
-        if let Some(bad) = ranks.iter().find(|&&r| r >= self.desk.size()) {
-            return Err(Error::internal(format!("a group with rank {bad} of {} ranks", self.desk.size())));
+        if let Some(bad) = ranks.iter().find(|&&r| r >= self.queue.size()) {
+            return Err(Error::internal(format!("a group with rank {bad} of {} ranks", self.queue.size())));
         }
         if !ranks.is_sorted_by(|a, b| a < b) {
             return Err(Error::internal(format!("the ranks of a group must ascend: {ranks:?}")));
@@ -167,18 +167,18 @@ impl Comm for MpiRank {
         if !ranks.contains(&self.rank) {
             return Err(Error::internal(format!("rank {} announces group {ranks:?}, but is not in it", self.rank)));
         }
-        self.groups.push(Arc::new(Group::new(ranks, &self.desk)));
+        self.groups.push(Arc::new(Group::new(ranks, &self.queue)));
         Ok(GroupId(self.groups.len() as u32 - 1))
     }
 
     fn send(&mut self, to: usize, seq: u64, data: Staging) -> Result<Ticket> {
         self.check_rank(to)?;
-        self.order(Kind::Send { to }, seq, data)
+        self.submit(OpKind::Send { to }, seq, data)
     }
 
     fn receive(&mut self, from: usize, seq: u64, data: Staging) -> Result<Ticket> {
         self.check_rank(from)?;
-        self.order(Kind::Receive { from }, seq, data)
+        self.submit(OpKind::Receive { from }, seq, data)
     }
 
     fn start(&mut self, what: Collective, group: GroupId, seq: u64, data: Staging) -> Result<Ticket> {
@@ -186,15 +186,15 @@ impl Comm for MpiRank {
         let group = self.groups.get(group.0 as usize).cloned().ok_or_else(|| {
             Error::internal(format!("rank {rank} starts the {what} of seq {seq} in a group it never announced"))
         })?;
-        self.order(Kind::Collective { what, group }, seq, data)
+        self.submit(OpKind::Collective { what, group }, seq, data)
     }
 
     /// The courier needs no help: this only tells its thread of what was started, and notices a failure.
     fn progress(&mut self) -> Result<()> {
-        if std::mem::take(&mut self.unrung) {
-            self.desk.ring();
+        if std::mem::take(&mut self.thread_unaware) {
+            self.queue.wake_progress_thread();
         }
-        if self.desk.has_failed() { self.desk.check() } else { Ok(()) }
+        if self.queue.has_failed() { self.queue.check() } else { Ok(()) }
     }
 
     fn wait(&mut self, ticket: Ticket) -> Result<Staging> {
@@ -208,10 +208,10 @@ impl Comm for MpiRank {
         }
         if self.places[index].done.is_none() {
             let begin = Instant::now();
-            self.unrung = false; // this rank does it, and rings if something is left
-            self.desk.set_waiting(self.local, true);
+            self.thread_unaware = false; // this rank does it, and wakes the thread if something is left
+            self.queue.set_waiting(self.local, true);
             let completed = self.complete(index);
-            self.desk.set_waiting(self.local, false);
+            self.queue.set_waiting(self.local, false);
             let end = Instant::now();
             let there = self.places[index].done.as_ref().map_or(end, |d| d.there.clamp(begin, end));
             self.counters.waiting += there - begin;
@@ -224,7 +224,7 @@ impl Comm for MpiRank {
         place.taken = false;
         self.free.push(index as u16);
         self.open -= 1;
-        self.desk.received(self.local, &mut self.counters.received);
+        self.queue.received(self.local, &mut self.counters.received);
         Ok(done.data)
     }
 
@@ -233,7 +233,7 @@ impl Comm for MpiRank {
     }
 
     fn abort(&mut self, why: &str) {
-        self.desk.fail(format!("{} failed: {why}", self.desk.name(self.rank)));
+        self.queue.fail(format!("{} failed: {why}", self.queue.name(self.rank)));
     }
 }
 
@@ -244,9 +244,9 @@ impl Drop for MpiRank {
         let unfinished = self.places.iter().any(|p| p.taken && p.done.is_none());
         if std::thread::panicking() {
             self.abort("it panicked");
-        } else if unfinished && !self.desk.has_failed() {
+        } else if unfinished && !self.queue.has_failed() {
             self.abort("it left before all that it started was complete");
         }
-        self.desk.leave();
+        self.queue.leave();
     }
 }

@@ -1,11 +1,11 @@
 //! MPI begun and ended, and what processes agree on before their ranks are made.
 
 use super::courier::{self, Courier, Rules};
-use super::desk::Desk;
 use super::ffi::Communicator;
 use super::notice::Board;
 use super::priority;
 use super::rank::{MpiRank, Thread};
+use super::submission::SubmissionQueue;
 use crate::Comm;
 use crate::world::host_name;
 use ::mpi::Threading;
@@ -37,7 +37,7 @@ pub struct Session {
     /// Ends MPI when it is dropped; left alone if the job failed, because the end waits for everybody.
     universe: Option<Universe>,
     /// Of all ranks that were made, to know whether the job failed.
-    desks: Vec<Arc<Desk>>,
+    queues: Vec<Arc<SubmissionQueue>>,
     /// Where their couriers said what is not data.
     notices: Vec<Communicator>,
 }
@@ -59,7 +59,7 @@ impl Session {
             process: world.process()?,
             processes: world.processes()?,
             universe: Some(universe),
-            desks: Vec::new(),
+            queues: Vec::new(),
             notices: Vec::new(),
         })
     }
@@ -114,9 +114,9 @@ impl Session {
         let (data, notices) = (self.world.duplicate()?, self.world.duplicate()?);
         let tags = (data.largest_tag()? as u64 / 3).min(1 << 28);
         let rules = Rules { piece: settings.piece, timeout: settings.timeout, tags };
-        let desk = Arc::new(Desk::new(self.process, first.into(), hosts.into()));
-        let work = Arc::new(Mutex::new(Courier::new(desk.clone(), data, notices, rules)));
-        let (theirs, watched) = (work.clone(), desk.clone());
+        let queue = Arc::new(SubmissionQueue::new(self.process, first.into(), hosts.into()));
+        let work = Arc::new(Mutex::new(Courier::new(queue.clone(), data, notices, rules)));
+        let (theirs, watched) = (work.clone(), queue.clone());
         let thread = std::thread::Builder::new()
             .name("courier".into())
             .spawn(move || {
@@ -128,9 +128,9 @@ impl Session {
             })
             .map_err(|e| Error::failure(format!("cannot start the communication thread: {e}")))?;
         let thread = Arc::new(Thread { work, handle: Some(thread) });
-        self.desks.push(desk.clone());
+        self.queues.push(queue.clone());
         self.notices.push(notices);
-        let rank = |local| Box::new(MpiRank::new(local, desk.clone(), thread.clone())) as Box<dyn Comm>;
+        let rank = |local| Box::new(MpiRank::new(local, queue.clone(), thread.clone())) as Box<dyn Comm>;
         Ok((0..local).map(rank).collect())
     }
 
@@ -159,7 +159,7 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         // After a failure the others may never come to the end: this process just ends, and the launcher ends the rest.
-        if std::thread::panicking() || self.desks.iter().any(|d| d.has_failed()) {
+        if std::thread::panicking() || self.queues.iter().any(|q| q.has_failed()) {
             std::mem::forget(self.universe.take());
         } else if self.universe.is_some() {
             let _ = self.hear_farewells(); // the end of MPI, which follows, will say what is wrong
