@@ -44,12 +44,12 @@ impl Notice {
 }
 
 /// Sends and receives notices. They are rare: here it may allocate.
-pub struct Board {
+pub struct NoticeChannel {
     comm: Communicator,
     leaving: Vec<(Vec<u8>, Under)>,
 }
 
-impl Board {
+impl NoticeChannel {
     pub fn new(comm: Communicator) -> Self {
         Self { comm, leaving: Vec::new() }
     }
@@ -93,7 +93,7 @@ impl Board {
     }
 }
 
-impl Drop for Board {
+impl Drop for NoticeChannel {
     fn drop(&mut self) {
         // What has not left may still be read by the library: it must stay.
         std::mem::take(&mut self.leaving).into_iter().for_each(std::mem::forget);

@@ -1,7 +1,7 @@
 //! One rank of a job over MPI: submits its operations to the progress thread of its process.
 
-use super::courier::{self, Courier};
 use super::group::Group;
+use super::progress_thread::{self, ProgressState};
 use super::submission::{Completion, OpKind, ROOM, Submission, SubmissionQueue};
 use crate::{Collective, Comm, Counters, GroupId, Ticket};
 use paceline_base::{Error, Result};
@@ -30,23 +30,23 @@ pub struct MpiRank {
     /// The progress thread was not woken for the last submissions.
     thread_unaware: bool,
     counters: Counters,
-    /// The courier, with the last rank of the process.
-    courier: Arc<Thread>,
+    /// Ends with the last rank of the process.
+    progress_thread: Arc<ProgressThread>,
 }
 
-/// How long a rank that waits looks without pause, and how long then it gives way, before it naps.
+/// How long a rank that waits looks without pause, and how long then it gives way, before it parks.
 const SPINNING: Duration = Duration::from_micros(50);
 const YIELDING: Duration = Duration::from_millis(1);
 
-/// The courier and its thread; whoever drops it last waits for its end.
-pub struct Thread {
-    /// The work, for whoever has time for it.
-    pub work: Arc<Mutex<Courier>>,
-    /// Its own thread.
+/// The progress thread of a process; whoever drops the last reference waits for its end.
+pub struct ProgressThread {
+    /// What it works on, for whoever has time to make progress.
+    pub state: Arc<Mutex<ProgressState>>,
+    /// None once it was waited for.
     pub handle: Option<std::thread::JoinHandle<()>>,
 }
 
-impl Drop for Thread {
+impl Drop for ProgressThread {
     fn drop(&mut self) {
         if let Some(handle) = self.handle.take() {
             let _ = handle.join(); // a panic there has failed the queue
@@ -55,7 +55,7 @@ impl Drop for Thread {
 }
 
 impl MpiRank {
-    pub fn new(local: usize, queue: Arc<SubmissionQueue>, courier: Arc<Thread>) -> Self {
+    pub fn new(local: usize, queue: Arc<SubmissionQueue>, progress_thread: Arc<ProgressThread>) -> Self {
         queue.enter();
         let counters = Counters { received: vec![0; queue.size()], ..Counters::default() };
         Self {
@@ -70,7 +70,7 @@ impl MpiRank {
             open: 0,
             thread_unaware: false,
             counters,
-            courier,
+            progress_thread,
         }
     }
 
@@ -99,14 +99,14 @@ impl MpiRank {
         self.open += 1;
         let ticket = Ticket(u32::from(place.generation) << 16 | u32::from(index));
         self.queue.submit(Submission { kind, seq, data, local: self.local, entry: u32::from(index) });
-        // Begun here and now; the courier's thread is woken only if this rank goes on to compute, not if it waits.
-        courier::help(&self.courier.work);
+        // Begun here and now; the progress thread is woken only if this rank goes on to compute, not if it waits.
+        progress_thread::try_progress(&self.progress_thread.state);
         self.thread_unaware = true;
         Ok(ticket)
     }
 
-    /// Takes in what the courier has finished; true if anything.
-    fn collect(&mut self) -> bool {
+    /// Takes in what is complete; true if anything.
+    fn take_completed(&mut self) -> bool {
         if !self.queue.take_completed(self.local, &mut self.seen, &mut self.news) {
             return false;
         }
@@ -117,21 +117,21 @@ impl MpiRank {
         true
     }
 
-    /// Does the courier's work until the operation is complete; looks without pause at first, then gives way, then naps.
+    /// Makes progress until the operation is complete; looks without pause at first, then gives way, then parks for short times.
     fn complete(&mut self, index: usize) -> Result<()> {
         let mut kept_out: Option<Instant> = None;
         loop {
-            if self.collect() && self.places[index].done.is_some() {
+            if self.take_completed() && self.places[index].done.is_some() {
                 return Ok(());
             }
             self.queue.check()?;
-            let helped = courier::help(&self.courier.work);
+            let helped = progress_thread::try_progress(&self.progress_thread.state);
             match (helped, kept_out) {
                 (Some(idle), _) if idle < SPINNING => std::hint::spin_loop(),
                 (Some(idle), _) if idle < YIELDING => std::thread::yield_now(),
-                (Some(_), _) => self.nap(Duration::from_micros(50)),
-                // Another rank of this process does it, or the courier's thread, and will ring.
-                (None, Some(since)) if since.elapsed() > YIELDING => self.nap(Duration::from_millis(1)),
+                (Some(_), _) => self.park(Duration::from_micros(50)),
+                // Another rank of this process does it, or the progress thread, and will unpark this one.
+                (None, Some(since)) if since.elapsed() > YIELDING => self.park(Duration::from_millis(1)),
                 (None, _) => std::thread::yield_now(),
             }
             kept_out = if helped.is_some() { None } else { kept_out.or_else(|| Some(Instant::now())) };
@@ -139,7 +139,7 @@ impl MpiRank {
     }
 
     /// Sleeps, but not beyond the next thing that is done for this rank.
-    fn nap(&mut self, at_most: Duration) {
+    fn park(&mut self, at_most: Duration) {
         self.queue.parker.prepare_to_park(self.local);
         if !self.queue.has_completed(self.local, self.seen) && !self.queue.has_failed() {
             self.queue.parker.park(self.local, at_most);
@@ -189,7 +189,7 @@ impl Comm for MpiRank {
         self.submit(OpKind::Collective { what, group }, seq, data)
     }
 
-    /// The courier needs no help: this only tells its thread of what was started, and notices a failure.
+    /// Only wakes the progress thread for what was started, and notices a failure.
     fn progress(&mut self) -> Result<()> {
         if std::mem::take(&mut self.thread_unaware) {
             self.queue.wake_progress_thread();
@@ -204,7 +204,7 @@ impl Comm for MpiRank {
             _ => return Err(Error::internal("waited for a ticket that is not outstanding")),
         }
         if self.places[index].done.is_none() {
-            self.collect();
+            self.take_completed();
         }
         if self.places[index].done.is_none() {
             let begin = Instant::now();
@@ -240,7 +240,7 @@ impl Comm for MpiRank {
 impl Drop for MpiRank {
     /// Others must not wait for a rank that is gone: whoever leaves in the middle of something fails the job.
     fn drop(&mut self) {
-        self.collect();
+        self.take_completed();
         let unfinished = self.places.iter().any(|p| p.taken && p.done.is_none());
         if std::thread::panicking() {
             self.abort("it panicked");

@@ -1,13 +1,13 @@
-//! The communication thread: takes submitted, moves pieces, notices who is missing, and rests when there is nothing to do.
+//! The progress thread: takes submissions, moves pieces, notices who is missing, and parks when there is nothing to do.
 //!
 //! It does not spin beside ranks that compute: with as many ranks as cores every turn of it is taken from a kernel. While a
-//! rank computes it looks, then naps for a few ten to a few hundred microseconds. A rank that waits does the courier's work
-//! itself ([`help`]), without a change of threads; while all ranks wait, the courier's own thread sleeps.
+//! rank computes it looks, then parks for a few ten to a few hundred microseconds. A rank that waits makes progress
+//! itself ([`try_progress`]), without a change of threads; while all ranks wait, this thread is parked.
 //! MPI moves data only inside its calls, so that nobody can sleep until something comes.
 
 use super::collective::{CollectiveOp, TaggedComm};
 use super::ffi::Communicator;
-use super::notice::{Board, Notice};
+use super::notice::{Notice, NoticeChannel};
 use super::point_to_point::PointToPoint;
 use super::submission::{Completion, OpKind, ROOM, Submission, SubmissionQueue};
 use paceline_base::{Error, Result};
@@ -19,11 +19,11 @@ use std::time::{Duration, Instant};
 /// of all never waits for room: nothing can deadlock.
 const ACTIVE: usize = 4;
 
-/// Shortest and longest nap beside ranks that compute, in microseconds.
-const NAPS: (u64, u64) = (20, 320);
+/// Shortest and longest pause beside ranks that compute, in microseconds.
+const PAUSES: (u64, u64) = (20, 320);
 
 /// How often notices are looked for.
-const LOOK: Duration = Duration::from_millis(5);
+const NOTICE_INTERVAL: Duration = Duration::from_millis(5);
 
 /// How long those who are asked may take to answer, and the last notices to leave.
 const ANSWER: Duration = Duration::from_secs(2);
@@ -31,9 +31,9 @@ const ANSWER: Duration = Duration::from_secs(2);
 /// How long messages of a process that has left may still take.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How the courier works.
+/// How operations make progress.
 #[derive(Clone, Copy, Debug)]
-pub struct Rules {
+pub struct ProgressSettings {
     /// Bytes that travel at a time.
     pub piece: usize,
     /// How long a rank may wait without any news.
@@ -54,12 +54,12 @@ struct Question {
     what: String,
 }
 
-/// See the module's text.
-pub struct Courier {
+/// The operations under way in this process, and what is needed to move them on. Whoever locks it makes progress.
+pub struct ProgressState {
     queue: Arc<SubmissionQueue>,
     comm: Communicator,
-    board: Board,
-    rules: Rules,
+    notices: NoticeChannel,
+    settings: ProgressSettings,
     seen: u64,
     submitted: Vec<Submission>,
     collectives: Vec<CollectiveOp>,
@@ -72,26 +72,31 @@ pub struct Courier {
     unmatched: Vec<Submission>,
     departed: Vec<bool>,
     question: Option<Question>,
-    looked: Instant,
+    notices_read: Instant,
     idle: Option<Instant>,
     stalled: Option<Instant>,
-    nap: u64,
+    pause: u64,
 }
 
-impl Courier {
-    pub fn new(queue: Arc<SubmissionQueue>, comm: Communicator, notices: Communicator, rules: Rules) -> Self {
+impl ProgressState {
+    pub fn new(
+        queue: Arc<SubmissionQueue>,
+        comm: Communicator,
+        notice_comm: Communicator,
+        settings: ProgressSettings,
+    ) -> Self {
         let processes = queue.first.len() - 1;
         let mut spare_collectives = Vec::with_capacity(ROOM);
         spare_collectives.extend((0..ROOM / 4).map(|_| CollectiveOp::new(queue.local(), processes)));
         let mut spare_messages = Vec::with_capacity(ROOM);
         spare_messages.extend((0..ROOM / 4).map(|_| PointToPoint::new()));
         let mut pool = Vec::with_capacity(ROOM);
-        pool.extend((0..2 * ACTIVE).map(|_| vec![0; CollectiveOp::scratch(processes, rules.piece)]));
+        pool.extend((0..2 * ACTIVE).map(|_| vec![0; CollectiveOp::scratch(processes, settings.piece)]));
         Self {
             queue,
             comm,
-            board: Board::new(notices),
-            rules,
+            notices: NoticeChannel::new(notice_comm),
+            settings,
             seen: 0,
             submitted: Vec::with_capacity(ROOM),
             collectives: Vec::with_capacity(ROOM),
@@ -102,18 +107,18 @@ impl Courier {
             unmatched: Vec::with_capacity(ROOM),
             departed: vec![false; processes],
             question: None,
-            looked: Instant::now(),
+            notices_read: Instant::now(),
             idle: None,
             stalled: None,
-            nap: NAPS.0,
+            pause: PAUSES.0,
         }
     }
 
-    /// One look at everything, with what follows from it: how long there has been no news.
-    fn look(&mut self) -> Duration {
-        match self.turn() {
+    /// Moves all operations on, and asks for those who are missing: how long there has been no news.
+    fn advance(&mut self) -> Duration {
+        match self.advance_all() {
             Ok(true) => {
-                (self.idle, self.stalled, self.nap) = (None, None, NAPS.0);
+                (self.idle, self.stalled, self.pause) = (None, None, PAUSES.0);
                 return Duration::ZERO;
             }
             Ok(false) => {}
@@ -122,7 +127,7 @@ impl Courier {
         let idle = self.idle.get_or_insert_with(Instant::now).elapsed();
         if self.queue.some_wait() {
             let stalled = self.stalled.get_or_insert_with(Instant::now).elapsed();
-            if let Err(e) = self.inquire(stalled) {
+            if let Err(e) = self.ask_missing(stalled) {
                 self.queue.fail(e.message().into());
             }
         } else {
@@ -131,13 +136,13 @@ impl Courier {
         idle
     }
 
-    /// How long its own thread may sleep after a look without news; not at all if it is zero.
-    fn pause(&mut self) -> Duration {
+    /// How long the thread may park when there was no news; it doubles until there is.
+    fn next_pause(&mut self) -> Duration {
         if !self.has_work() {
             return Duration::from_millis(20);
         }
-        self.nap = (2 * self.nap).min(NAPS.1);
-        Duration::from_micros(self.nap / 2)
+        self.pause = (2 * self.pause).min(PAUSES.1);
+        Duration::from_micros(self.pause / 2)
     }
 
     fn host(&self) -> &str {
@@ -152,15 +157,15 @@ impl Courier {
         !(self.collectives.is_empty() && self.messages.is_empty() && self.unmatched.is_empty())
     }
 
-    /// One look at everything; true if there was any news.
-    fn turn(&mut self) -> Result<bool> {
+    /// Moves all operations on, without waiting; true if there was any news.
+    fn advance_all(&mut self) -> Result<bool> {
         let mut news = self.take_submitted()?;
         self.activate();
-        let Self { queue, comm, rules, collectives, messages, pool, .. } = self;
+        let Self { queue, comm, settings, collectives, messages, pool, .. } = self;
         let mut at = 0;
         while at < collectives.len() {
             let collective = &mut collectives[at];
-            if collective.active && collective.advance(tagged(*comm, rules, collective.seq), queue, &mut news)? {
+            if collective.active && collective.advance(tagged(*comm, settings, collective.seq), queue, &mut news)? {
                 collective.close(queue, pool);
                 self.spare_collectives.push(collectives.remove(at));
             } else {
@@ -178,8 +183,8 @@ impl Courier {
                 None => at += 1,
             }
         }
-        if self.looked.elapsed() >= LOOK {
-            self.looked = Instant::now();
+        if self.notices_read.elapsed() >= NOTICE_INTERVAL {
+            self.notices_read = Instant::now();
             self.read_notices()?;
         }
         Ok(news)
@@ -217,7 +222,7 @@ impl Courier {
                 }
                 let mut message = self.spare_messages.pop().unwrap_or_else(PointToPoint::new);
                 let me = self.queue.first[self.queue.process] + local;
-                let tag = message_tag(&self.rules, &self.queue, seq, if sends { (me, peer) } else { (peer, me) });
+                let tag = message_tag(&self.settings, &self.queue, seq, if sends { (me, peer) } else { (peer, me) });
                 message.begin(self.comm, tag, sends, (peer, process), (local, entry), seq, data)?;
                 self.messages.push(message);
                 Ok(())
@@ -273,13 +278,13 @@ impl Courier {
             if count >= ACTIVE && next.seq > lowest {
                 return;
             }
-            next.begin(self.rules.piece, &mut self.pool);
+            next.begin(self.settings.piece, &mut self.pool);
         }
     }
 
     fn read_notices(&mut self) -> Result<()> {
-        self.board.flush()?;
-        while let Some((from, notice)) = self.board.receive()? {
+        self.notices.flush()?;
+        while let Some((from, notice)) = self.notices.receive()? {
             match notice {
                 Notice::Failed(why) => {
                     self.departed.fill(true); // they know
@@ -288,7 +293,7 @@ impl Courier {
                 Notice::Leave => self.departed[from] = true,
                 Notice::Ask => {
                     let lines: Vec<String> = (0..self.queue.local()).map(|l| self.queue.last_did(l)).collect();
-                    self.board.send(from, &Notice::Answer(lines.join("\n")))?;
+                    self.notices.send(from, &Notice::Answer(lines.join("\n")))?;
                 }
                 Notice::Answer(text) => {
                     if let Some(question) = &mut self.question {
@@ -322,8 +327,8 @@ impl Courier {
 
     /// A rank waits, and nothing comes: fails if a peer has left; after the timeout asks those who are missing where they
     /// are, and fails with what they say.
-    fn inquire(&mut self, stalled: Duration) -> Result<()> {
-        let enough = stalled >= self.rules.timeout.min(GRACE);
+    fn ask_missing(&mut self, stalled: Duration) -> Result<()> {
+        let enough = stalled >= self.settings.timeout.min(GRACE);
         if !enough {
             return Ok(());
         }
@@ -335,7 +340,7 @@ impl Courier {
             if question.asked.elapsed() < ANSWER && question.missing.iter().any(silent) {
                 return Ok(());
             }
-            return Err(Error::failure(self.complaint(question)));
+            return Err(Error::failure(self.timeout_message(question)));
         }
         let Some((seq, what, missing)) = self.oldest() else { return Ok(()) };
         let what = format!("{what} of seq {seq}");
@@ -348,13 +353,13 @@ impl Courier {
                 self.queue.name(gone)
             )));
         }
-        if stalled < self.rules.timeout {
+        if stalled < self.settings.timeout {
             return Ok(());
         }
         for &(rank, _) in &missing {
             let process = self.queue.process_of(rank);
             if process != self.queue.process {
-                self.board.send(process, &Notice::Ask)?;
+                self.notices.send(process, &Notice::Ask)?;
             }
         }
         let answers = vec![None; self.departed.len()];
@@ -362,7 +367,7 @@ impl Courier {
         Ok(())
     }
 
-    fn complaint(&self, question: &Question) -> String {
+    fn timeout_message(&self, question: &Question) -> String {
         let name = |&(rank, begun): &(usize, bool)| {
             let process = self.queue.process_of(rank);
             let local = rank - self.queue.first[process];
@@ -387,55 +392,55 @@ impl Courier {
     fn give_up(&mut self) {
         let why = self.queue.check().err().map_or(String::new(), |e| e.message().to_string());
         for process in (0..self.departed.len()).filter(|&p| p != self.queue.process && !self.departed[p]) {
-            let _ = self.board.send(process, &Notice::Failed(why.clone())); // it may be gone
+            let _ = self.notices.send(process, &Notice::Failed(why.clone())); // it may be gone
         }
-        self.let_leave();
+        self.flush_notices();
         let Self { collectives, messages, submitted, unmatched, .. } = self;
         std::mem::forget((take(collectives), take(messages), take(submitted), take(unmatched)));
     }
 
-    fn take_leave(&mut self) {
+    fn announce_end(&mut self) {
         for process in (0..self.departed.len()).filter(|&p| p != self.queue.process) {
-            let _ = self.board.send(process, &Notice::Leave); // whoever is gone does not need it
+            let _ = self.notices.send(process, &Notice::Leave); // whoever is gone does not need it
         }
-        self.let_leave();
+        self.flush_notices();
     }
 
     /// Waits until the last notices have left.
-    fn let_leave(&mut self) {
+    fn flush_notices(&mut self) {
         let begin = Instant::now();
-        while begin.elapsed() < ANSWER && !self.board.flush().unwrap_or(true) {
+        while begin.elapsed() < ANSWER && !self.notices.flush().unwrap_or(true) {
             std::thread::sleep(Duration::from_micros(200));
         }
     }
 }
 
-/// The courier's own thread: works until all ranks of the process have left, or one of any process failed.
-pub fn work(courier: &Mutex<Courier>, queue: &SubmissionQueue) {
+/// The thread's body: makes progress until all ranks of the process have left, or one of any process failed.
+pub fn run(state: &Mutex<ProgressState>, queue: &SubmissionQueue) {
     loop {
         if queue.all_wait() && !queue.all_left() && !queue.has_failed() {
-            rest(queue, Duration::from_millis(5), || !queue.all_wait()); // they do it themselves
+            park(queue, Duration::from_millis(5), || !queue.all_wait()); // they do it themselves
             continue;
         }
-        let mut at_work = lock(courier);
+        let mut at_work = lock(state);
         if queue.has_failed() {
             return at_work.give_up();
         }
-        let news = at_work.look().is_zero();
+        let news = at_work.advance().is_zero();
         if !news && at_work.is_over() {
-            return at_work.take_leave();
+            return at_work.announce_end();
         }
-        let pause = if news { Duration::ZERO } else { at_work.pause() };
+        let pause = if news { Duration::ZERO } else { at_work.next_pause() };
         let seen = at_work.seen;
         drop(at_work);
         if !pause.is_zero() {
-            rest(queue, pause, || queue.has_submitted(seen));
+            park(queue, pause, || queue.has_submitted(seen));
         }
     }
 }
 
-/// The courier's own thread sleeps, until it is rung for or for `at_most`; not at all if there is something `to_do`.
-fn rest(queue: &SubmissionQueue, at_most: Duration, to_do: impl Fn() -> bool) {
+/// Parks this thread, until it is woken or for `at_most`; not at all if there is something `to_do`.
+fn park(queue: &SubmissionQueue, at_most: Duration, to_do: impl Fn() -> bool) {
     let me = queue.local();
     queue.parker.prepare_to_park(me);
     if !to_do() && !queue.has_failed() {
@@ -444,33 +449,33 @@ fn rest(queue: &SubmissionQueue, at_most: Duration, to_do: impl Fn() -> bool) {
     queue.parker.finish_parking(me);
 }
 
-/// A rank that waits does the courier's work, unless somebody does already; how long there has been no news.
-pub fn help(courier: &Mutex<Courier>) -> Option<Duration> {
-    match courier.try_lock() {
-        Ok(mut courier) => Some(courier.look()),
+/// Makes progress on the thread of a rank that waits, unless somebody does already; how long there has been no news.
+pub fn try_progress(state: &Mutex<ProgressState>) -> Option<Duration> {
+    match state.try_lock() {
+        Ok(mut state) => Some(state.advance()),
         Err(TryLockError::Poisoned(_) | TryLockError::WouldBlock) => None,
     }
 }
 
-fn lock(courier: &Mutex<Courier>) -> MutexGuard<'_, Courier> {
-    courier.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(state: &Mutex<ProgressState>) -> MutexGuard<'_, ProgressState> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Tags of summands and sums of one collective. (Every third tag is left to messages.)
-fn tags(rules: &Rules, seq: u64) -> [i32; 2] {
-    let base = (seq % rules.tags) as i32 * 3;
+fn tags(settings: &ProgressSettings, seq: u64) -> [i32; 2] {
+    let base = (seq % settings.tags) as i32 * 3;
     [base, base + 1]
 }
 
 /// The tag of a message. MPI knows processes only: which of their ranks write to each other must be in it, since several
 /// pairs may use the same number at a time.
-fn message_tag(rules: &Rules, queue: &SubmissionQueue, seq: u64, (from, to): (usize, usize)) -> i32 {
+fn message_tag(settings: &ProgressSettings, queue: &SubmissionQueue, seq: u64, (from, to): (usize, usize)) -> i32 {
     let crowd = queue.largest as u64;
     let within = |rank: usize| (rank - queue.first[queue.process_of(rank)]) as u64;
     let number = seq.wrapping_mul(crowd * crowd).wrapping_add(within(from) * crowd + within(to));
-    (number % rules.tags) as i32 * 3 + 2
+    (number % settings.tags) as i32 * 3 + 2
 }
 
-fn tagged(comm: Communicator, rules: &Rules, seq: u64) -> TaggedComm {
-    TaggedComm { comm, tags: tags(rules, seq) }
+fn tagged(comm: Communicator, settings: &ProgressSettings, seq: u64) -> TaggedComm {
+    TaggedComm { comm, tags: tags(settings, seq) }
 }
