@@ -17,7 +17,7 @@ const BLOCK: usize = 1024;
 ///
 /// # Safety `buffer(0..members)` are distinct buffers, valid and aligned for `range`, in which nobody else touches
 /// `range` meanwhile.
-pub(crate) unsafe fn everywhere<T: Element>(members: usize, buffer: impl Fn(usize) -> *mut T, range: Range<usize>) {
+pub(crate) unsafe fn all_reduce<T: Element>(members: usize, buffer: impl Fn(usize) -> *mut T, range: Range<usize>) {
     if members == 2 {
         // SAFETY: distinct buffers, and `range` is ours alone.
         let (a, b) = unsafe { (part_mut(buffer(0), &range), part_mut(buffer(1), &range)) };
@@ -37,8 +37,8 @@ pub(crate) unsafe fn everywhere<T: Element>(members: usize, buffer: impl Fn(usiz
 /// The same with summands and sums rounded to 16 bits, if they are `f32`.
 ///
 /// # Safety
-/// As for [`everywhere`].
-pub(crate) unsafe fn everywhere_rounded<T: Element>(
+/// As for [`all_reduce`].
+pub(crate) unsafe fn all_reduce_bf16<T: Element>(
     members: usize,
     buffer: impl Fn(usize) -> *mut T,
     range: Range<usize>,
@@ -50,7 +50,7 @@ pub(crate) unsafe fn everywhere_rounded<T: Element>(
         }
     }
     // SAFETY: the caller's promise.
-    unsafe { everywhere(members, &buffer, range.clone()) };
+    unsafe { all_reduce(members, &buffer, range.clone()) };
     if T::DTYPE == DType::F32 {
         for m in 0..members {
             // SAFETY: as above.
@@ -62,8 +62,8 @@ pub(crate) unsafe fn everywhere_rounded<T: Element>(
 /// Sums `range` of all buffers and writes the sum into that of `me`.
 ///
 /// # Safety
-/// As for [`everywhere`].
-pub(crate) unsafe fn into_mine<T: Element>(
+/// As for [`all_reduce`].
+pub(crate) unsafe fn reduce_scatter<T: Element>(
     members: usize,
     me: usize,
     buffer: impl Fn(usize) -> *mut T,
@@ -91,7 +91,7 @@ pub(crate) unsafe fn into_mine<T: Element>(
 /// # Safety
 /// `buffer(0..members)` are distinct buffers, valid and aligned for all chunks; nobody writes to chunk `m` of buffer `m`, and nobody else
 /// touches the other chunks of buffer `me` meanwhile.
-pub(crate) unsafe fn take_in<T: Element>(
+pub(crate) unsafe fn all_gather<T: Element>(
     members: usize,
     me: usize,
     buffer: impl Fn(usize) -> *mut T,
@@ -112,7 +112,7 @@ fn blocks(range: Range<usize>) -> impl Iterator<Item = Range<usize>> {
 /// The sum over one block, in `space`.
 ///
 /// # Safety
-/// As for [`everywhere`].
+/// As for [`all_reduce`].
 unsafe fn sum_of<'a, T: Element>(
     members: usize,
     buffer: &impl Fn(usize) -> *mut T,

@@ -58,9 +58,9 @@ impl Request {
 
 /// Where a request is kept while it is under way, and nothing otherwise.
 #[derive(Default)]
-pub struct Under(Option<Request>);
+pub struct PendingRequest(Option<Request>);
 
-impl Under {
+impl PendingRequest {
     /// A place for the requests of one piece after the other.
     pub fn put(&mut self, request: Request) {
         self.0 = Some(request);

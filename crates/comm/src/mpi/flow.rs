@@ -1,6 +1,6 @@
 //! Pieces of a collective on their way between this process and the others.
 
-use super::ffi::{Request, Under};
+use super::ffi::{PendingRequest, Request};
 use paceline_base::Result;
 
 /// Pieces of one span on their way to or from one peer.
@@ -11,7 +11,7 @@ pub struct Flow {
     pub pieces: usize,
     pub started: usize,
     pub finished: usize,
-    requests: [Under; DEPTH],
+    requests: [PendingRequest; DEPTH],
 }
 
 impl Flow {
@@ -29,7 +29,7 @@ impl Flow {
     }
 
     /// The oldest piece under way.
-    pub fn oldest(&mut self) -> Option<&mut Under> {
+    pub fn oldest(&mut self) -> Option<&mut PendingRequest> {
         (self.started > self.finished).then(|| &mut self.requests[self.finished % DEPTH])
     }
 

@@ -1,6 +1,6 @@
 //! What processes tell each other beside data: a failure, a question, an answer, a farewell.
 
-use super::ffi::{Communicator, Request, Tested, Under};
+use super::ffi::{Communicator, PendingRequest, Request, Tested};
 use paceline_base::Result;
 
 const TAG: i32 = 1;
@@ -46,7 +46,7 @@ impl Notice {
 /// Sends and receives notices. They are rare: here it may allocate.
 pub struct NoticeChannel {
     comm: Communicator,
-    leaving: Vec<(Vec<u8>, Under)>,
+    leaving: Vec<(Vec<u8>, PendingRequest)>,
 }
 
 impl NoticeChannel {
@@ -59,9 +59,9 @@ impl NoticeChannel {
         let bytes = notice.encode();
         // SAFETY: the bytes are kept, and do not move, until the request is complete.
         let request = unsafe { self.comm.send(process, TAG, bytes.as_ptr(), bytes.len())? };
-        let mut under = Under::default();
-        under.put(request);
-        self.leaving.push((bytes, under));
+        let mut pending = PendingRequest::default();
+        pending.put(request);
+        self.leaving.push((bytes, pending));
         Ok(())
     }
 

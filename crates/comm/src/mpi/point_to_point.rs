@@ -1,6 +1,6 @@
 //! A point-to-point operation: a message between a rank of this process and one of another.
 
-use super::ffi::{Communicator, Request, Under};
+use super::ffi::{Communicator, PendingRequest, Request};
 use super::submission::{Completion, SubmissionQueue};
 use paceline_base::{Error, Result};
 use paceline_kernels::Staging;
@@ -19,7 +19,7 @@ pub struct PointToPoint {
     pub peer: usize,
     pub sends: bool,
     data: Option<Staging>,
-    requests: Vec<Under>,
+    requests: Vec<PendingRequest>,
     done: usize,
 }
 
@@ -57,9 +57,9 @@ impl PointToPoint {
                     false => comm.receive(process, tag, at.add(from), n)?,
                 }
             };
-            let mut under = Under::default();
-            under.put(request);
-            self.requests.push(under);
+            let mut pending = PendingRequest::default();
+            pending.put(request);
+            self.requests.push(pending);
             from += n;
             if from >= bytes {
                 return Ok(());

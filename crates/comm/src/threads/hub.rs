@@ -21,7 +21,7 @@ pub(super) struct Hub {
     pub parker: Parker,
     lanes: Box<[Box<[Slot]>]>,
     groups: Mutex<Groups>,
-    members: Box<[Member]>,
+    ranks: Box<[RankState]>,
     failed: AtomicBool,
     failure: OnceLock<Failure>,
     departed: AtomicUsize,
@@ -32,7 +32,7 @@ type Groups = HashMap<(Vec<usize>, usize), Arc<Group>>;
 
 /// What is known of one rank.
 #[repr(align(128))]
-struct Member {
+struct RankState {
     /// The last sequence number that it started, plus one; 0 before the first.
     reached: AtomicU64,
     left: AtomicBool,
@@ -71,7 +71,7 @@ impl Hub {
             parker: Parker::new(size),
             lanes: (0..size * size).map(|_| Slot::ring(LANE)).collect(),
             groups: Mutex::default(),
-            members: (0..size).map(|_| Member { reached: AtomicU64::new(0), left: AtomicBool::new(false) }).collect(),
+            ranks: (0..size).map(|_| RankState { reached: AtomicU64::new(0), left: AtomicBool::new(false) }).collect(),
             failed: AtomicBool::new(false),
             failure: OnceLock::new(),
             departed: AtomicUsize::new(0),
@@ -92,12 +92,12 @@ impl Hub {
 
     /// Notes how far `rank` came.
     pub fn reach(&self, rank: usize, seq: u64) {
-        self.members[rank].reached.store(seq.wrapping_add(1), Ordering::Relaxed);
+        self.ranks[rank].reached.store(seq.wrapping_add(1), Ordering::Relaxed);
     }
 
     /// How far `rank` came, for people.
     pub fn reached(&self, rank: usize) -> String {
-        match self.members[rank].reached.load(Ordering::Relaxed) {
+        match self.ranks[rank].reached.load(Ordering::Relaxed) {
             0 => "nothing started yet".into(),
             next => format!("last seq {}", next.wrapping_sub(1)),
         }
@@ -134,13 +134,13 @@ impl Hub {
 
     /// `rank` is dropped, having completed all it started.
     pub fn leave(&self, rank: usize) {
-        self.members[rank].left.store(true, Ordering::Release);
+        self.ranks[rank].left.store(true, Ordering::Release);
         self.departed.fetch_add(1, Ordering::Release);
         self.parker.unpark_all();
     }
 
     /// Whether `rank` is gone. Whatever it did before can be seen after this.
     pub fn has_left(&self, rank: usize) -> bool {
-        self.departed.load(Ordering::Acquire) > 0 && self.members[rank].left.load(Ordering::Acquire)
+        self.departed.load(Ordering::Acquire) > 0 && self.ranks[rank].left.load(Ordering::Acquire)
     }
 }

@@ -18,7 +18,7 @@ use crate::backoff::{Backoff, Idle};
 use crate::meter::Meter;
 use crate::{Collective, Comm, Counters, GroupId, Ticket};
 use hub::Hub;
-use op::{Joined, Kind, Op, Stage};
+use op::{Membership, Op, OpKind, OpState};
 use paceline_base::{Error, Result};
 use paceline_kernels::Staging;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ pub fn single() -> Threads {
 pub struct Threads {
     rank: usize,
     hub: Arc<Hub>,
-    groups: Vec<Joined>,
+    groups: Vec<Membership>,
     /// Messages sent to and received from each rank.
     sent: Vec<u64>,
     received: Vec<u64>,
@@ -79,9 +79,9 @@ impl Threads {
         self.timeout = timeout;
     }
 
-    fn begin(&mut self, kind: Kind, number: u64, seq: u64, data: Staging) -> Result<Ticket> {
+    fn begin(&mut self, kind: OpKind, number: u64, seq: u64, data: Staging) -> Result<Ticket> {
         self.hub.reach(self.rank, seq);
-        let op = Op { kind, stage: Stage::Queued, number, seq, data: Some(data) };
+        let op = Op { kind, state: OpState::Queued, number, seq, data: Some(data) };
         let (index, ticket) = self.ops.add(op)?;
         self.advance(index)?;
         self.meter.leave();
@@ -151,9 +151,9 @@ impl Threads {
     /// Fails if the operation can never complete, or did not for too long.
     fn check_peers(&self, index: usize, idle: Duration) -> Result<()> {
         let op = self.ops.get(index);
-        if let Some(gone) = op.deserter(self.rank, &self.hub, &self.groups) {
-            let came = self.hub.reached(gone);
-            self.hub.fail(gone, &format!("it left ({came}) while rank {} waits for {op}", self.rank));
+        if let Some(departed) = op.departed_peer(self.rank, &self.hub, &self.groups) {
+            let reached = self.hub.reached(departed);
+            self.hub.fail(departed, &format!("it left ({reached}) while rank {} waits for {op}", self.rank));
             return self.hub.check();
         }
         if idle < self.timeout {
@@ -194,7 +194,7 @@ impl Comm for Threads {
             return Err(Error::internal(format!("rank {} announces group {ranks:?}, but is not in it", self.rank)));
         };
         let nth = self.groups.iter().filter(|g| *g.group.ranks == *ranks).count();
-        self.groups.push(Joined { group: self.hub.group(ranks, nth), index, started: 0 });
+        self.groups.push(Membership { group: self.hub.group(ranks, nth), index, started: 0 });
         Ok(GroupId(self.groups.len() as u32 - 1))
     }
 
@@ -203,7 +203,7 @@ impl Comm for Threads {
         self.check_rank(to)?;
         let number = self.sent[to];
         self.sent[to] += 1;
-        self.begin(Kind::Send { to }, number, seq, data)
+        self.begin(OpKind::Send { to }, number, seq, data)
     }
 
     fn receive(&mut self, from: usize, seq: u64, data: Staging) -> Result<Ticket> {
@@ -211,20 +211,20 @@ impl Comm for Threads {
         self.check_rank(from)?;
         let number = self.received[from];
         self.received[from] += 1;
-        self.begin(Kind::Receive { from }, number, seq, data)
+        self.begin(OpKind::Receive { from }, number, seq, data)
     }
 
     fn start(&mut self, what: Collective, group: GroupId, seq: u64, data: Staging) -> Result<Ticket> {
         self.hub.check()?;
         let rank = self.rank;
-        let Some(joined) = self.groups.get_mut(group.0 as usize) else {
+        let Some(membership) = self.groups.get_mut(group.0 as usize) else {
             return Err(Error::internal(format!(
                 "rank {rank} starts the {what} of seq {seq} in a group it never announced"
             )));
         };
-        let number = joined.started;
-        joined.started += 1;
-        self.begin(Kind::Collective { what, group: group.0 as usize }, number, seq, data)
+        let number = membership.started;
+        membership.started += 1;
+        self.begin(OpKind::Collective { what, group: group.0 as usize }, number, seq, data)
     }
 
     fn progress(&mut self) -> Result<()> {

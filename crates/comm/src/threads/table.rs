@@ -2,7 +2,7 @@
 //!
 //! A ticket is a place in the table and a generation, so that a ticket that was already waited for is noticed.
 
-use super::op::{Op, Stage};
+use super::op::{Op, OpState};
 use crate::Ticket;
 use paceline_base::{Error, Result};
 use paceline_kernels::Staging;
@@ -60,7 +60,7 @@ impl Table {
     }
 
     pub fn is_complete(&self, index: usize) -> bool {
-        self.get(index).stage == Stage::Complete
+        self.get(index).state == OpState::Complete
     }
 
     /// Ends a complete operation.
@@ -75,7 +75,7 @@ impl Table {
     /// Moves one pending operation on.
     pub fn one(&mut self, index: usize, advance: impl FnOnce(&mut Op) -> Result<bool>) -> Result<()> {
         let op = self.places[index].op.as_mut().expect("an operation under way");
-        if advance(op)? && op.stage == Stage::Complete {
+        if advance(op)? && op.state == OpState::Complete {
             let at = self.pending.iter().position(|&i| usize::from(i) == index);
             self.pending.remove(at.expect("it was pending"));
         }
@@ -90,7 +90,7 @@ impl Table {
             let index = usize::from(self.pending[at]);
             let op = self.places[index].op.as_mut().expect("an operation under way");
             news |= advance(op)?;
-            if op.stage == Stage::Complete {
+            if op.state == OpState::Complete {
                 self.pending.remove(at);
             } else {
                 at += 1;
