@@ -43,6 +43,7 @@ pub mod mpi;
 mod parker;
 mod sum;
 pub mod threads;
+mod tickets;
 pub mod world;
 
 pub use comm::{Comm, Counters, GroupId, Ticket};

@@ -22,7 +22,7 @@ const FEW: usize = 64 << 10;
 
 struct Loan {
     local: usize,
-    entry: u32,
+    index: u16,
     data: Staging,
 }
 
@@ -103,7 +103,7 @@ impl CollectiveOp {
     }
 
     /// A member comes.
-    pub fn join(&mut self, local: usize, entry: u32, what: Collective, data: Staging) -> Result<()> {
+    pub fn join(&mut self, local: usize, index: u16, what: Collective, data: Staging) -> Result<()> {
         let differs = self
             .loans
             .first()
@@ -117,7 +117,7 @@ impl CollectiveOp {
             )));
         }
         let at = self.loans.partition_point(|l| l.local < local);
-        self.loans.insert(at, Loan { local, entry, data });
+        self.loans.insert(at, Loan { local, index, data });
         Ok(())
     }
 
@@ -487,7 +487,7 @@ impl CollectiveOp {
         self.group = None;
         let there = self.there.unwrap_or_else(Instant::now);
         for loan in self.loans.drain(..) {
-            queue.complete(loan.local, Completion { entry: loan.entry, data: loan.data, there });
+            queue.complete(loan.local, Completion { index: loan.index, data: loan.data, there });
         }
         self.active = false;
     }

@@ -13,7 +13,7 @@ const LARGEST: usize = 1 << 30;
 pub struct PointToPoint {
     /// This end.
     pub local: usize,
-    pub entry: u32,
+    pub index: u16,
     pub seq: u64,
     /// The other end.
     pub peer: usize,
@@ -27,7 +27,7 @@ impl PointToPoint {
     /// A message that is not under way.
     pub fn new() -> Self {
         let requests = Vec::with_capacity(1);
-        Self { local: 0, entry: 0, seq: 0, peer: 0, sends: false, data: None, requests, done: 0 }
+        Self { local: 0, index: 0, seq: 0, peer: 0, sends: false, data: None, requests, done: 0 }
     }
 
     /// Hands the message to MPI.
@@ -38,11 +38,11 @@ impl PointToPoint {
         tag: i32,
         sends: bool,
         (peer, process): (usize, usize),
-        (local, entry): (usize, u32),
+        (local, index): (usize, u16),
         seq: u64,
         data: Staging,
     ) -> Result<()> {
-        (self.local, self.entry, self.seq, self.peer, self.sends, self.done) = (local, entry, seq, peer, sends, 0);
+        (self.local, self.index, self.seq, self.peer, self.sends, self.done) = (local, index, seq, peer, sends, 0);
         self.requests.clear();
         let bytes = data.bytes().len();
         let at = data.as_ptr().as_ptr();
@@ -91,6 +91,6 @@ impl PointToPoint {
         if !self.sends {
             queue.count(self.local, self.peer, data.bytes().len());
         }
-        Ok(Some(Completion { entry: self.entry, data, there: Instant::now() }))
+        Ok(Some(Completion { index: self.index, data, there: Instant::now() }))
     }
 }

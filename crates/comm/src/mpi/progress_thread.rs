@@ -9,7 +9,8 @@ use super::collective::{CollectiveOp, TaggedComm};
 use super::ffi::Communicator;
 use super::notice::{Notice, NoticeChannel};
 use super::point_to_point::PointToPoint;
-use super::submission::{Completion, OpKind, ROOM, Submission, SubmissionQueue};
+use super::submission::{Completion, OpKind, Submission, SubmissionQueue};
+use crate::tickets::ROOM;
 use paceline_base::{Error, Result};
 use std::mem::take;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -201,7 +202,7 @@ impl ProgressState {
     }
 
     fn accept(&mut self, submission: Submission) -> Result<()> {
-        let Submission { kind, seq, data, local, entry } = submission;
+        let Submission { kind, seq, data, local, index } = submission;
         match kind {
             OpKind::Collective { what, group } => {
                 let (local_ranks, processes) = (self.queue.local(), self.departed.len());
@@ -212,18 +213,18 @@ impl ProgressState {
                     self.collectives.push(collective);
                     self.collectives.len() - 1
                 });
-                self.collectives[at].join(local, entry, what, data)
+                self.collectives[at].join(local, index, what, data)
             }
             OpKind::Send { to: peer } | OpKind::Receive { from: peer } => {
                 let sends = matches!(kind, OpKind::Send { .. });
                 let process = self.queue.process_of(peer);
                 if process == self.queue.process {
-                    return self.match_locally(Submission { kind, seq, data, local, entry });
+                    return self.match_locally(Submission { kind, seq, data, local, index });
                 }
                 let mut message = self.spare_messages.pop().unwrap_or_else(PointToPoint::new);
                 let me = self.queue.first[self.queue.process] + local;
                 let tag = message_tag(&self.settings, &self.queue, seq, if sends { (me, peer) } else { (peer, me) });
-                message.begin(self.comm, tag, sends, (peer, process), (local, entry), seq, data)?;
+                message.begin(self.comm, tag, sends, (peer, process), (local, index), seq, data)?;
                 self.messages.push(message);
                 Ok(())
             }
@@ -253,7 +254,7 @@ impl ProgressState {
         self.queue.count(target.local, base + source.local, sent);
         let there = Instant::now();
         for submission in [source, target] {
-            self.queue.complete(submission.local, Completion { entry: submission.entry, data: submission.data, there });
+            self.queue.complete(submission.local, Completion { index: submission.index, data: submission.data, there });
         }
         Ok(())
     }

@@ -2,31 +2,24 @@
 
 use super::group::Group;
 use super::progress_thread::{self, ProgressState};
-use super::submission::{Completion, OpKind, ROOM, Submission, SubmissionQueue};
+use super::submission::{Completion, OpKind, Submission, SubmissionQueue};
+use crate::tickets::{ROOM, TicketTable};
 use crate::{Collective, Comm, Counters, GroupId, Ticket};
 use paceline_base::{Error, Result};
 use paceline_kernels::Staging;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// An operation that this rank has under way or has not taken back yet.
-struct Place {
-    generation: u16,
-    taken: bool,
-    done: Option<Completion>,
-}
-
-/// See the module's text.
+/// One of the ranks that [`Session::ranks`](super::Session::ranks) makes.
 pub struct MpiRank {
     rank: usize,
     local: usize,
     queue: Arc<SubmissionQueue>,
     groups: Vec<Arc<Group>>,
-    places: Vec<Place>,
-    free: Vec<u16>,
+    /// None until the operation is complete.
+    operations: TicketTable<Option<Completion>>,
     seen: u64,
     news: Vec<Completion>,
-    open: usize,
     /// The progress thread was not woken for the last submissions.
     thread_unaware: bool,
     counters: Counters,
@@ -63,11 +56,9 @@ impl MpiRank {
             local,
             queue,
             groups: Vec::new(),
-            places: Vec::with_capacity(ROOM),
-            free: Vec::with_capacity(ROOM),
+            operations: TicketTable::new(),
             seen: 0,
             news: Vec::with_capacity(ROOM),
-            open: 0,
             thread_unaware: false,
             counters,
             progress_thread,
@@ -84,21 +75,8 @@ impl MpiRank {
 
     fn submit(&mut self, kind: OpKind, seq: u64, data: Staging) -> Result<Ticket> {
         self.queue.check()?;
-        let index = match self.free.pop() {
-            Some(index) => index,
-            None => {
-                let index = u16::try_from(self.places.len()).map_err(|_| {
-                    Error::internal(format!("more than {} operations outstanding: wait for some of them", u16::MAX))
-                })?;
-                self.places.push(Place { generation: 0, taken: false, done: None });
-                index
-            }
-        };
-        let place = &mut self.places[usize::from(index)];
-        place.taken = true;
-        self.open += 1;
-        let ticket = Ticket(u32::from(place.generation) << 16 | u32::from(index));
-        self.queue.submit(Submission { kind, seq, data, local: self.local, entry: u32::from(index) });
+        let (index, ticket) = self.operations.insert(None)?;
+        self.queue.submit(Submission { kind, seq, data, local: self.local, index });
         // Begun here and now; the progress thread is woken only if this rank goes on to compute, not if it waits.
         progress_thread::try_progress(&self.progress_thread.state);
         self.thread_unaware = true;
@@ -111,17 +89,17 @@ impl MpiRank {
             return false;
         }
         for done in self.news.drain(..) {
-            let place = done.entry as usize;
-            self.places[place].done = Some(done);
+            let index = done.index;
+            *self.operations.get_mut(index) = Some(done);
         }
         true
     }
 
     /// Makes progress until the operation is complete; looks without pause at first, then gives way, then parks for short times.
-    fn complete(&mut self, index: usize) -> Result<()> {
+    fn complete(&mut self, index: u16) -> Result<()> {
         let mut kept_out: Option<Instant> = None;
         loop {
-            if self.take_completed() && self.places[index].done.is_some() {
+            if self.take_completed() && self.operations.get(index).is_some() {
                 return Ok(());
             }
             self.queue.check()?;
@@ -198,32 +176,23 @@ impl Comm for MpiRank {
     }
 
     fn wait(&mut self, ticket: Ticket) -> Result<Staging> {
-        let index = (ticket.0 & 0xffff) as usize;
-        match self.places.get(index) {
-            Some(place) if u32::from(place.generation) == ticket.0 >> 16 && place.taken => {}
-            _ => return Err(Error::internal("waited for a ticket that is not outstanding")),
-        }
-        if self.places[index].done.is_none() {
+        let index = self.operations.find(ticket)?;
+        if self.operations.get(index).is_none() {
             self.take_completed();
         }
-        if self.places[index].done.is_none() {
+        if self.operations.get(index).is_none() {
             let begin = Instant::now();
             self.thread_unaware = false; // this rank does it, and wakes the thread if something is left
             self.queue.set_waiting(self.local, true);
             let completed = self.complete(index);
             self.queue.set_waiting(self.local, false);
             let end = Instant::now();
-            let there = self.places[index].done.as_ref().map_or(end, |d| d.there.clamp(begin, end));
+            let there = self.operations.get(index).as_ref().map_or(end, |d| d.there.clamp(begin, end));
             self.counters.waiting += there - begin;
             self.counters.moving += end - there;
             completed?;
         }
-        let place = &mut self.places[index];
-        let done = place.done.take().expect("it is complete");
-        place.generation = place.generation.wrapping_add(1);
-        place.taken = false;
-        self.free.push(index as u16);
-        self.open -= 1;
+        let done = self.operations.remove(index).expect("it is complete");
         self.queue.received(self.local, &mut self.counters.received);
         Ok(done.data)
     }
@@ -241,7 +210,7 @@ impl Drop for MpiRank {
     /// Others must not wait for a rank that is gone: whoever leaves in the middle of something fails the job.
     fn drop(&mut self) {
         self.take_completed();
-        let unfinished = self.places.iter().any(|p| p.taken && p.done.is_none());
+        let unfinished = self.operations.iter().any(Option::is_none);
         if std::thread::panicking() {
             self.abort("it panicked");
         } else if unfinished && !self.queue.has_failed() {

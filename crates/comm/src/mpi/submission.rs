@@ -3,6 +3,7 @@
 use super::group::Group;
 use crate::Collective;
 use crate::parker::Parker;
+use crate::tickets::ROOM;
 use paceline_base::{Error, Result};
 use paceline_kernels::Staging;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -19,16 +20,13 @@ pub fn all_wait() -> bool {
     held > 0 && WAITING.load(Ordering::Relaxed) >= held
 }
 
-/// Room for that many submissions or completions from the start.
-pub const ROOM: usize = 256;
-
 /// What is to be done with a buffer.
 pub enum OpKind {
     /// Send it to a rank.
     Send { to: usize },
     /// Fill it with what a rank sends.
     Receive { from: usize },
-    /// Use it in a collective, in entry.
+    /// Use it in a collective, in index.
     Collective { what: Collective, group: Arc<Group> },
 }
 
@@ -40,12 +38,12 @@ pub struct Submission {
     /// The rank, counted within the process.
     pub local: usize,
     /// Index of the operation in the rank's table of tickets.
-    pub entry: u32,
+    pub index: u16,
 }
 
 /// An operation that is complete.
 pub struct Completion {
-    pub entry: u32,
+    pub index: u16,
     pub data: Staging,
     /// When the last peer had shown up: before, the rank waited; after, bytes moved.
     pub there: Instant,
@@ -80,7 +78,7 @@ pub struct SubmissionQueue {
     pub largest: usize,
     /// The host of each process.
     pub hosts: Box<[String]>,
-    /// One entry for each local rank, and the last for the progress thread.
+    /// One index for each local rank, and the last for the progress thread.
     pub parker: Parker,
     submitted: Mutex<Vec<Submission>>,
     posted: AtomicU64,

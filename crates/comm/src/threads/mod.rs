@@ -11,19 +11,19 @@
 
 mod hub;
 mod op;
+mod op_table;
 mod slot;
-mod table;
 
 use crate::backoff::{Backoff, Idle};
 use crate::meter::Meter;
 use crate::{Collective, Comm, Counters, GroupId, Ticket};
 use hub::Hub;
 use op::{Membership, Op, OpKind, OpState};
+use op_table::OpTable;
 use paceline_base::{Error, Result};
 use paceline_kernels::Staging;
 use std::sync::Arc;
 use std::time::Duration;
-use table::Table;
 
 /// How long [`Comm::wait`] waits for a peer unless [`Threads::set_timeout`] says otherwise.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
@@ -51,7 +51,7 @@ pub struct Threads {
     /// Messages sent to and received from each rank.
     sent: Vec<u64>,
     received: Vec<u64>,
-    ops: Table,
+    ops: OpTable,
     meter: Meter,
     backoff: Backoff,
     timeout: Duration,
@@ -66,7 +66,7 @@ impl Threads {
             groups: Vec::new(),
             sent: vec![0; size],
             received: vec![0; size],
-            ops: Table::new(),
+            ops: OpTable::new(),
             meter: Meter::new(size),
             backoff,
             timeout: DEFAULT_TIMEOUT,
@@ -96,7 +96,7 @@ impl Threads {
         Err(Error::internal(format!("rank {rank} addresses rank {peer}, but there are only {size} ranks")))
     }
 
-    fn advance(&mut self, index: usize) -> Result<()> {
+    fn advance(&mut self, index: u16) -> Result<()> {
         let Self { rank, hub, groups, ops, meter, .. } = self;
         ops.one(index, |op| op.advance(*rank, hub, groups, meter))
     }
@@ -107,7 +107,7 @@ impl Threads {
         ops.each_pending(|op| op.advance(*rank, hub, groups, meter))
     }
 
-    fn complete(&mut self, index: usize) -> Result<()> {
+    fn complete(&mut self, index: u16) -> Result<()> {
         self.backoff.reset();
         loop {
             self.hub.check()?;
@@ -142,14 +142,14 @@ impl Threads {
     }
 
     /// Whether there is news after all, before parking.
-    fn last_look(&mut self, index: usize, idle: Duration) -> Result<bool> {
+    fn last_look(&mut self, index: u16, idle: Duration) -> Result<bool> {
         self.hub.check()?;
         self.check_peers(index, idle)?;
         self.advance_all()
     }
 
     /// Fails if the operation can never complete, or did not for too long.
-    fn check_peers(&self, index: usize, idle: Duration) -> Result<()> {
+    fn check_peers(&self, index: u16, idle: Duration) -> Result<()> {
         let op = self.ops.get(index);
         if let Some(departed) = op.departed_peer(self.rank, &self.hub, &self.groups) {
             let reached = self.hub.reached(departed);
