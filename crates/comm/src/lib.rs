@@ -41,6 +41,7 @@ mod meter;
 #[cfg(feature = "mpi")]
 pub mod mpi;
 mod parker;
+mod raw;
 mod sum;
 pub mod threads;
 mod tickets;

@@ -7,13 +7,14 @@ use super::flow::{DEPTH, Flow, Peer, reap_sent};
 use super::group::Group;
 use super::submission::{Completion, SubmissionQueue};
 use crate::host::Element;
+use crate::raw;
 use crate::sum::vector;
 use crate::{Collective, chunk};
 use paceline_base::units::DType;
 use paceline_base::{Error, Result};
 use paceline_kernels::Staging;
 use std::ops::Range;
-use std::slice::{from_raw_parts, from_raw_parts_mut};
+use std::slice::from_raw_parts;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -284,7 +285,7 @@ impl CollectiveOp {
                     self.sum_locally::<T>(&range); // else it was, before it left
                 }
                 // SAFETY: no message that is under way touches this piece of the leader's buffer.
-                let own = unsafe { part_mut(self.leader::<T>(), &range) };
+                let own = unsafe { raw::range_mut(self.leader::<T>(), &range) };
                 self.coding.round(own);
                 // Peers stand in the order me+1, me+2, …: the participant tells where one's summand is.
                 let per_peer = DEPTH * self.coding.slots_per_peer();
@@ -371,7 +372,7 @@ impl CollectiveOp {
             if self.coding != Coding::Plain {
                 let slot = self.slot_at((i * self.coding.slots_per_peer() + 2) * DEPTH + k % DEPTH);
                 // SAFETY: the piece has come; nothing under way touches this part of the leader's buffer.
-                unsafe { self.coding.decode(part_mut(self.leader::<T>(), &range), slot) };
+                unsafe { self.coding.decode(raw::range_mut(self.leader::<T>(), &range), slot) };
             }
             self.spread::<T>(&range, participant);
             self.peers[i].sums_in.finished += 1;
@@ -403,8 +404,9 @@ impl CollectiveOp {
     fn sum_locally<T: Element>(&mut self, range: &Range<usize>) {
         for loan in &self.loans[1..] {
             // SAFETY: buffers on loan are exclusive of one another; no message under way touches this piece.
-            let (sum, x) =
-                unsafe { (part_mut(self.leader::<T>(), range), part(loan.data.as_ptr().as_ptr().cast::<T>(), range)) };
+            let (sum, x) = unsafe {
+                (raw::range_mut(self.leader::<T>(), range), raw::range(loan.data.as_ptr().as_ptr().cast::<T>(), range))
+            };
             vector::add(sum, x);
         }
     }
@@ -415,7 +417,8 @@ impl CollectiveOp {
             let own = overlap(range, &self.chunk_of(j));
             // SAFETY: as in `sum_locally`.
             unsafe {
-                part_mut(self.leader::<T>(), &own).copy_from_slice(part(loan.data.as_ptr().as_ptr().cast(), &own));
+                raw::range_mut(self.leader::<T>(), &own)
+                    .copy_from_slice(raw::range(loan.data.as_ptr().as_ptr().cast(), &own));
             }
         }
     }
@@ -429,8 +432,8 @@ impl CollectiveOp {
                 if !range.is_empty() {
                     // SAFETY: as in `sum_locally`.
                     unsafe {
-                        part_mut(loan.data.as_ptr().as_ptr().cast::<T>(), &range)
-                            .copy_from_slice(part(self.leader(), &range));
+                        raw::range_mut(loan.data.as_ptr().as_ptr().cast::<T>(), &range)
+                            .copy_from_slice(raw::range(self.leader(), &range));
                     }
                 }
             };
@@ -518,18 +521,4 @@ impl CollectiveOp {
 fn overlap(a: &Range<usize>, b: &Range<usize>) -> Range<usize> {
     let start = a.start.max(b.start);
     start..a.end.min(b.end).max(start)
-}
-
-/// # Safety
-/// `data` is valid and aligned for `range`, which nobody writes during `'a`.
-unsafe fn part<'a, T>(data: *mut T, range: &Range<usize>) -> &'a [T] {
-    // SAFETY: the caller's promise.
-    unsafe { from_raw_parts(data.add(range.start), range.len()) }
-}
-
-/// # Safety
-/// `data` is valid and aligned for `range`, which nobody else touches during `'a`.
-unsafe fn part_mut<'a, T>(data: *mut T, range: &Range<usize>) -> &'a mut [T] {
-    // SAFETY: the caller's promise.
-    unsafe { from_raw_parts_mut(data.add(range.start), range.len()) }
 }
