@@ -11,7 +11,7 @@ use super::notice::{Notice, NoticeChannel};
 use super::point_to_point::PointToPoint;
 use super::submission::{Completion, OpKind, Submission, SubmissionQueue};
 use crate::tickets::ROOM;
-use paceline_base::{Error, Result};
+use paceline_base::{Error, Peer, Result};
 use std::mem::take;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
@@ -123,13 +123,16 @@ impl ProgressState {
                 return Duration::ZERO;
             }
             Ok(false) => {}
-            Err(e) => self.queue.fail(format!("process {} on {}: {}", self.queue.process, self.host(), e.message())),
+            Err(e) => {
+                let message = format!("process {} on {}: {}", self.queue.process, self.host(), e.message());
+                self.queue.fail(message, e.peer());
+            }
         }
         let idle = self.idle.get_or_insert_with(Instant::now).elapsed();
         if self.queue.some_wait() {
             let stalled = self.stalled.get_or_insert_with(Instant::now).elapsed();
             if let Err(e) = self.ask_missing(stalled) {
-                self.queue.fail(e.message().into());
+                self.queue.fail(e.message().into(), e.peer());
             }
         } else {
             self.stalled = None;
@@ -287,9 +290,9 @@ impl ProgressState {
         self.notices.flush()?;
         while let Some((from, notice)) = self.notices.receive()? {
             match notice {
-                Notice::Failed(why) => {
+                Notice::Failed { rank, why } => {
                     self.departed.fill(true); // they know
-                    self.queue.fail(why);
+                    self.queue.fail(why, Some(Peer::Rank(rank)));
                 }
                 Notice::Leave => self.departed[from] = true,
                 Notice::Ask => {
@@ -349,10 +352,8 @@ impl ProgressState {
             && stalled >= GRACE
         {
             let me = self.queue.name(self.queue.first[self.queue.process]);
-            return Err(Error::failure(format!(
-                "{} failed: it left while {me} waits for {what}",
-                self.queue.name(gone)
-            )));
+            let message = format!("{} failed: it left while {me} waits for {what}", self.queue.name(gone));
+            return Err(Error::failure(message).of_peer(Peer::Rank(gone)));
         }
         if stalled < self.settings.timeout {
             return Ok(());
@@ -391,9 +392,14 @@ impl ProgressState {
 
     /// Tells all others of the failure. What is under way stays in memory: the library may still write to it.
     fn give_up(&mut self) {
-        let why = self.queue.check().err().map_or(String::new(), |e| e.message().to_string());
+        let error = self.queue.check().err();
+        let why = error.as_ref().map_or(String::new(), |e| e.message().to_string());
+        let rank = match error.and_then(|e| e.peer()) {
+            Some(Peer::Rank(rank)) => rank,
+            _ => self.queue.first[self.queue.process],
+        };
         for process in (0..self.departed.len()).filter(|&p| p != self.queue.process && !self.departed[p]) {
-            let _ = self.notices.send(process, &Notice::Failed(why.clone())); // it may be gone
+            let _ = self.notices.send(process, &Notice::Failed { rank, why: why.clone() }); // it may be gone
         }
         self.flush_notices();
         let Self { collectives, messages, submitted, unmatched, .. } = self;

@@ -5,7 +5,7 @@ use super::progress_thread::{self, ProgressState};
 use super::submission::{Completion, OpKind, Submission, SubmissionQueue};
 use crate::tickets::{ROOM, TicketTable};
 use crate::{Collective, Comm, Counters, GroupId, Ticket};
-use paceline_base::{Error, Result};
+use paceline_base::{Error, Peer, Result};
 use paceline_kernels::Staging;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -202,7 +202,8 @@ impl Comm for MpiRank {
     }
 
     fn abort(&mut self, why: &str) {
-        self.queue.fail(format!("{} failed: {why}", self.queue.name(self.rank)));
+        let message = format!("{} failed: {why}", self.queue.name(self.rank));
+        self.queue.fail(message, Some(Peer::Rank(self.rank)));
     }
 }
 

@@ -123,7 +123,7 @@ impl Session {
                 priority::run_soon();
                 let body = std::panic::AssertUnwindSafe(|| progress_thread::run(&theirs, &watched));
                 if std::panic::catch_unwind(body).is_err() {
-                    watched.fail("the communication thread panicked".into());
+                    watched.fail("the communication thread panicked".into(), None);
                 }
             })
             .map_err(|e| Error::failure(format!("cannot start the communication thread: {e}")))?;

@@ -4,7 +4,7 @@ use super::group::Group;
 use crate::Collective;
 use crate::parker::Parker;
 use crate::tickets::ROOM;
-use paceline_base::{Error, Result};
+use paceline_base::{Error, Peer, Result};
 use paceline_kernels::Staging;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -90,7 +90,7 @@ pub struct SubmissionQueue {
     waiting: AtomicUsize,
     left: AtomicUsize,
     failed: AtomicBool,
-    failure: OnceLock<String>,
+    failure: OnceLock<Error>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -269,9 +269,10 @@ impl SubmissionQueue {
         }
     }
 
-    /// The first failure is the one that all report.
-    pub fn fail(&self, why: String) {
-        let _ = self.failure.set(why);
+    /// The first failure is the one that all ranks of this process report; `peer` if it is not one of this process's own.
+    pub fn fail(&self, message: String, peer: Option<Peer>) {
+        let error = Error::failure(message);
+        let _ = self.failure.set(peer.into_iter().fold(error, Error::of_peer));
         self.failed.store(true, Ordering::Release);
         self.parker.unpark_all();
     }
@@ -284,7 +285,7 @@ impl SubmissionQueue {
     /// An error, if any rank failed.
     pub fn check(&self) -> Result<()> {
         match self.failure.get() {
-            Some(why) if self.has_failed() => Err(Error::failure(why.clone())),
+            Some(error) if self.has_failed() => Err(error.clone()),
             _ => Ok(()),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::slot::Slot;
 use crate::parker::Parker;
-use paceline_base::{Error, Result};
+use paceline_base::{Error, Peer, Result};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -123,7 +123,7 @@ impl Hub {
 
     fn failure(&self) -> Error {
         let Failure { rank, why } = self.failure.get().expect("set before the flag");
-        Error::failure(format!("rank {rank} failed: {why}"))
+        Error::failure(format!("rank {rank} failed: {why}")).of_peer(Peer::Rank(*rank))
     }
 
     /// `rank` found ranks at different operations: nobody can go on.
