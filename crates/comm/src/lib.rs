@@ -32,6 +32,7 @@
 //! # }
 //! ```
 
+mod agree;
 mod backoff;
 mod bf16;
 mod comm;
@@ -47,6 +48,7 @@ pub mod threads;
 mod tickets;
 pub mod world;
 
+pub use agree::agree;
 pub use comm::{Comm, Counters, GroupId, Ticket};
 pub use paceline_base::collective::{Collective, chunk, elements_moved};
 pub use threads::{Threads, single, threads};

@@ -54,6 +54,7 @@ mod read;
 mod step;
 mod study;
 mod summary;
+pub mod threads;
 mod writer;
 
 pub use cpu::{CpuShare, CpuUse, CpuWatch, cpu_of_job};
