@@ -28,4 +28,4 @@ pub mod text;
 pub mod units;
 pub mod window;
 
-pub use error::{Error, Kind, Result};
+pub use error::{Error, Kind, Peer, Result};
