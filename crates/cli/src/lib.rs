@@ -36,3 +36,4 @@ pub use paceline_run::{
     request_stop, resolve, saved, train, train_among,
 };
 pub use paceline_run::{doctor, matmul};
+pub use paceline_system as system;

@@ -55,7 +55,7 @@ fn write_index(folder: &Path) {
     let shards = (0..2).map(|part| {
         let file = format!("part-{part}.tfrec");
         let bytes = fs::read(folder.join(&file)).unwrap();
-        let sha256 = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        let sha256 = paceline_system::hex(&Sha256::digest(&bytes));
         Shard { file, part: "train".into(), records: 8, bytes: bytes.len() as u64, sha256, per_class: vec![4, 4] }
     });
     let index = Index {

@@ -46,7 +46,7 @@ fn two(dir: &Path) -> [Vec<u8>; 2] {
 fn index(dir: &Path, bytes: &[Vec<u8>; 2]) -> Index {
     let sha = |bytes: &[u8]| {
         use sha2::{Digest, Sha256};
-        Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect::<String>()
+        paceline_system::hex(&Sha256::digest(bytes))
     };
     let shard = |file: &str, part: &str, records, bytes: &[u8]| Shard {
         file: file.into(),

@@ -6,6 +6,7 @@ mod not_run;
 use not_run::not_run;
 use paceline_data::example::{self, Example, Feature, Kind, Sequence, Value};
 use paceline_data::tfrecord::{File, Packing, Reader, Writer};
+use paceline_system::hex;
 use serde_json::Value as Json;
 use std::path::{Path, PathBuf};
 
@@ -33,10 +34,6 @@ fn records(path: &Path) -> Vec<Vec<u8>> {
     assert_eq!(file.len(), all.len());
     assert_eq!(file.contents().packing(), reader.packing());
     all
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
 /// A feature as the fixture shows it.

@@ -37,7 +37,6 @@
 //! # Ok::<(), paceline_base::Error>(())
 //! ```
 
-pub mod atomic;
 mod attempts;
 mod cpu;
 mod dir;
@@ -46,7 +45,6 @@ mod fold;
 mod folder;
 mod line;
 mod lock;
-pub mod machine;
 mod monitor;
 mod number;
 mod progress;
@@ -63,7 +61,6 @@ pub use fold::StepFold;
 pub use folder::{RunEntry, list_runs, runs_in};
 pub use line::Header;
 pub use lock::{Holder, Patience, RunLock, Writer};
-pub use machine::Machine;
 pub use monitor::Monitor;
 pub use progress::{ProgressRecord, ProgressWriter};
 pub use read::{RunData, read_run, read_run_toml, read_summary};

@@ -20,6 +20,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use paceline_base::{Error, Result};
+use paceline_system::host_name;
 use serde::{Deserialize, Serialize};
 
 use crate::FORMAT;
@@ -65,8 +66,7 @@ pub struct Holder {
 impl Holder {
     fn me() -> Self {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_string();
-        let host = read("/proc/sys/kernel/hostname");
-        let host = if host.is_empty() { "localhost".into() } else { host };
+        let host = host_name();
         let boot = read("/proc/sys/kernel/random/boot_id");
         let machine = if boot.is_empty() { host.clone() } else { boot };
         Self { format: FORMAT, host, machine, pid: std::process::id(), started: unix(SystemTime::now()), ended: None }

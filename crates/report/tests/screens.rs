@@ -7,9 +7,10 @@ mod sample;
 mod study_sample;
 
 use paceline_base::stage::Stage;
-use paceline_record::{Machine, Prepared, Status, Summary, Work};
+use paceline_record::{Prepared, Status, Summary, Work};
 use paceline_report::study::{series, tables};
 use paceline_report::{Style, closing_table, compare, comparison_table, digest, preparation_table};
+use paceline_system::Machine;
 use sample::four;
 use std::path::Path;
 

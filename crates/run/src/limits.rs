@@ -8,7 +8,7 @@ use crate::trial::cores;
 use paceline_base::text::{bytes, counted};
 use paceline_base::units::GlobalBatch;
 use paceline_base::{Error, Result};
-use paceline_record::machine;
+use paceline_system::machine;
 
 /// Threads for each core that a process may start: far beyond what is of use, and far below what a system can bear.
 const PER_CORE: usize = 64;

@@ -3,7 +3,8 @@
 use paceline_base::{Error, Result, text};
 use paceline_prepare::job::{self, Begun, Job, Live, Prepared, Threads};
 use paceline_prepare::spark::{self, Cluster, Event, Request};
-use paceline_record::{CpuWatch, ProgressRecord, ProgressWriter, RunDir, Status, Summary, Work, machine};
+use paceline_record::{CpuWatch, ProgressRecord, ProgressWriter, RunDir, Status, Summary, Work};
+use paceline_system::machine;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -14,7 +14,7 @@ use paceline_engine::{CheckpointEvery, TrainOptions};
 use paceline_graph::{Graph, model_file, presets};
 use paceline_kernels::{Cpu, CpuOptions, Tuning};
 use paceline_plan::{Batches, Compression, Plan, Schedule, Store, UpdateMode, lower};
-use paceline_record::machine;
+use paceline_system::machine;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

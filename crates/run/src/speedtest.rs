@@ -12,10 +12,9 @@ use paceline_base::{Error, Result, text};
 use paceline_engine::Ended;
 use paceline_prepare::spark::{self, Cluster, Event, Request};
 use paceline_prepare::speedtest::{Design, Designed, Source, Wanted, can_drop, measure_cells, recognise};
-use paceline_record::{
-    Cell, CpuWatch, Machine, Measurement, MeasurementWriter, PageCache, RunDir, Status, Summary, Work, atomic, machine,
-};
+use paceline_record::{Cell, CpuWatch, Measurement, MeasurementWriter, PageCache, RunDir, Status, Summary, Work};
 use paceline_report::study::csv;
+use paceline_system::{Machine, atomic, machine};
 use serde::Serialize;
 
 use crate::Finished;

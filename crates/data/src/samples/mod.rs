@@ -30,6 +30,7 @@ pub use subset::Subset;
 pub use supply::Supply;
 pub use table::Table;
 
+use paceline_system::hex;
 use sha2::{Digest, Sha256};
 
 /// The values of one sample, as they are stored.
@@ -126,11 +127,6 @@ pub fn fingerprint_of<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
         hash.update(part);
     }
     format!("{}-{}", identity::VERSION, hex(&hash.finalize()[..16]))
-}
-
-/// Bytes as hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
 /// A list of numbers as bytes, for fingerprints.

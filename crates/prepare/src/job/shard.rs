@@ -1,10 +1,11 @@
 //! One shard being written: under a temporary name, with its digest, and seen only when it is whole.
 
 use super::sheet::Planned;
-use super::site::{self, Done, hex};
+use super::site::{self, Done};
 use paceline_base::{Error, Result};
 use paceline_data::shards::Shard;
 use paceline_data::tfrecord::{Packing, Writer};
+use paceline_system::{hex, host_name};
 use sha2::{Digest, Sha256};
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -123,6 +124,5 @@ fn lost(path: &Path, error: &std::io::Error) -> Error {
 
 /// The name of this host, so that temporary names of two hosts differ on a shared file system.
 fn host() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    name.trim().chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect()
+    host_name().chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect()
 }

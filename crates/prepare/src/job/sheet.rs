@@ -132,13 +132,13 @@ impl Sheet {
             format: FORMAT,
             settings: settings.clone(),
             source: source.clone(),
-            digest: super::site::hex(&digest.finalize()),
+            digest: paceline_system::hex(&digest.finalize()),
             classes: classes.to_vec(),
             shards,
             notes: listing.notes(),
         };
         let text = serde_json::to_vec_pretty(&sheet).map_err(|e| Error::internal(e.to_string()))?;
-        paceline_record::atomic::write(&folder.join(SHEET), &text)?;
+        paceline_system::atomic::write(&folder.join(SHEET), &text)?;
         Ok(sheet)
     }
 

@@ -14,7 +14,7 @@
 use super::sheet::Sheet;
 use paceline_base::{Error, Result};
 use paceline_data::shards::{INDEX, Index, Shard};
-use paceline_record::atomic;
+use paceline_system::atomic;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{Read, Seek, Write};
@@ -161,9 +161,4 @@ pub fn publish(temporary: &Path, path: &Path) -> std::io::Result<()> {
         let _ = folder.sync_all();
     }
     Ok(())
-}
-
-/// Bytes as hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }

@@ -50,10 +50,9 @@ pub fn measure_cells(
 impl Measurer {
     /// A measurer that has seen nothing yet; `engine` is what schedules it.
     pub fn new(engine: &str) -> Self {
-        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         Self {
             engine: engine.into(),
-            host: host.trim().into(),
+            host: paceline_system::host_name(),
             sources: HashMap::new(),
             kept: HashMap::new(),
             warm: HashMap::new(),

@@ -47,7 +47,7 @@ pub fn open_data(config: &Config) -> Result<RunData> {
         fit: data.fit.into(),
         verify: data.verify,
         skip_bad: data.skip_bad,
-        memory: Some(paceline_record::machine::free_memory_bytes()).filter(|&free| free > 0),
+        memory: Some(paceline_system::machine::free_memory_bytes()).filter(|&free| free > 0),
         names: FeatureNames { image: data.image.clone(), label: data.label.clone() },
     };
     let mut set = catalogue.open(&data.name, &options)?;
@@ -139,7 +139,7 @@ fn keep_decoded(
     let mut caches = Vec::new();
     let mut left = match config.data.cache_limit {
         Auto::Is(gigabytes) => (gigabytes * 1e9) as u64,
-        Auto::Auto => (FREE_SHARE * paceline_record::machine::free_memory_bytes() as f64) as u64,
+        Auto::Auto => (FREE_SHARE * paceline_system::machine::free_memory_bytes() as f64) as u64,
     };
     // Where the data lies, whatever folder this process runs in.
     let origin = match std::path::absolute(&set.origin) {

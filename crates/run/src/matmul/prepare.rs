@@ -5,7 +5,7 @@ use super::{Blocks, Cost, Keeping, Layout, MatmulOptions, Placement, Product};
 use paceline_base::text::bytes;
 use paceline_base::{Error, Result};
 use paceline_comm::World;
-use paceline_record::machine;
+use paceline_system::machine;
 
 /// Blocks in a row, at most: more are bookkeeping, not work.
 const MOST_BLOCKS: usize = 500;
