@@ -142,14 +142,14 @@ pub fn prepare(options: &PrepareOptions, watcher: &dyn PrepareWatcher, stop: &At
         strategy: options.engine.name().into(),
         threads: threads.workers,
         seed: options.order.settings.seed,
-        classes: Some(job.sheet().classes.len() as u64),
+        classes: Some(job.manifest().classes.len() as u64),
         started: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()),
         machine: machine::describe(),
         ..Summary::default()
     };
     dir.write_summary(&summary)?;
     announce(&job, options, watcher);
-    let about_images = job.sheet().notes.clone();
+    let about_images = job.manifest().notes.clone();
     let cores = CpuWatch::start();
     let result = work(job, options, threads, &dir, watcher, stop);
     if options.engine == DataEngine::Local {
@@ -195,26 +195,26 @@ pub fn prepare(options: &PrepareOptions, watcher: &dyn PrepareWatcher, stop: &At
 }
 
 fn announce(job: &Job, options: &PrepareOptions, watcher: &dyn PrepareWatcher) {
-    let sheet = job.sheet();
-    let s = &sheet.settings;
-    let images: usize = job.pending().iter().map(|&p| sheet.shards[p].images).sum();
+    let manifest = job.manifest();
+    let s = &manifest.settings;
+    let images: usize = job.pending().iter().map(|&p| manifest.shards[p].images).sum();
     let title = format!(
         "{} of {} from {} → {} of {}×{} {} in {}",
-        text::counted(sheet.images(), "image"),
-        text::counted(sheet.classes.len(), "class"),
+        text::counted(manifest.images(), "image"),
+        text::counted(manifest.classes.len(), "class"),
         options.order.source.display(),
-        text::counted(sheet.shards.len(), "shard"),
+        text::counted(manifest.shards.len(), "shard"),
         s.width,
         s.height,
         if s.encoding == job::Encoding::Raw { "raw".into() } else { format!("JPEG (quality {})", s.quality) },
         options.order.destination.display()
     );
-    let mut notes = sheet.notes.clone();
+    let mut notes = manifest.notes.clone();
     if job.kept() > 0 {
         notes.push(format!(
             "{} of {} shards were finished before, are whole and are kept",
             job.kept(),
-            sheet.shards.len()
+            manifest.shards.len()
         ));
     }
     watcher.started(&title, images as u64, &notes);
@@ -287,8 +287,8 @@ fn on_spark(
         .iter()
         .map(|&p| {
             (
-                work.join("done").join(format!("{}.json", job.sheet().shards[p].file)),
-                job.sheet().shards[p].images as u64,
+                work.join("done").join(format!("{}.json", job.manifest().shards[p].file)),
+                job.manifest().shards[p].images as u64,
             )
         })
         .collect();

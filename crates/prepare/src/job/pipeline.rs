@@ -11,9 +11,9 @@
 //! caches; the three are timed apart.
 
 use super::image::{Clocks, Maker};
+use super::manifest::{Items, Manifest};
+use super::output_directory::Done;
 use super::shard::Open;
-use super::sheet::{Items, Sheet};
-use super::site::Done;
 use crate::panic::{self, caught, point};
 use crate::queue::Queue;
 use crate::stage::{Clock, Stage};
@@ -117,7 +117,7 @@ struct Claims {
 }
 
 struct Shared<'a> {
-    sheet: &'a Sheet,
+    manifest: &'a Manifest,
     claims: Mutex<Claims>,
     permits: Permits,
     raw: Queue<Raw>,
@@ -144,7 +144,7 @@ impl Drop for Ending<'_, '_> {
 /// Makes the `pending` shards of a job. `skip` more bad images may be left out.
 pub fn run(
     work: &Path,
-    sheet: &Sheet,
+    manifest: &Manifest,
     pending: &[usize],
     threads: Threads,
     skip: usize,
@@ -152,9 +152,9 @@ pub fn run(
     stop: &AtomicBool,
 ) -> Result<(Vec<Done>, Live)> {
     let begin = Instant::now();
-    let total: usize = pending.iter().map(|&s| sheet.shards[s].images).sum();
+    let total: usize = pending.iter().map(|&s| manifest.shards[s].images).sum();
     let shared = Shared {
-        sheet,
+        manifest,
         claims: Mutex::new(Claims {
             items: Items::open(work)?,
             shards: pending.iter().copied().collect(),
@@ -253,7 +253,7 @@ impl Shared<'_> {
     /// The whole life of a thread: a panic between items ends the job too.
     fn guard(&self, stage: &str, life: impl FnOnce(&Self)) {
         if let Err(why) = caught(|| life(self)) {
-            self.fail(panic::error(stage, self.sheet.source.display(), &why));
+            self.fail(panic::error(stage, self.manifest.source.display(), &why));
         }
     }
 
@@ -265,8 +265,8 @@ impl Shared<'_> {
         let mut damage = None;
         if claims.left == 0 {
             let shard = claims.shards.pop_front()?;
-            claims.left = self.sheet.shards[shard].images;
-            damage = claims.items.seek(&self.sheet.shards[shard]).err();
+            claims.left = self.manifest.shards[shard].images;
+            damage = claims.items.seek(&self.manifest.shards[shard]).err();
         }
         let item = match damage {
             Some(e) => Err(e),
@@ -313,7 +313,7 @@ impl Shared<'_> {
     }
 
     fn make_records(&self) {
-        let mut maker = Maker::new(&self.sheet.settings, &self.sheet.classes, &self.clocks);
+        let mut maker = Maker::new(&self.manifest.settings, &self.manifest.classes, &self.clocks);
         while let Some((raw, starved)) = self.raw.take() {
             let read = raw.bytes.as_ref().map_or(0, Vec::len) as u64;
             let record = raw.bytes.map(|bytes| {
@@ -360,10 +360,10 @@ impl Shared<'_> {
         let mut early: BTreeMap<u64, Made> = BTreeMap::new();
         let mut due = 0u64;
         for &index in pending {
-            let planned = &self.sheet.shards[index];
+            let planned = &self.manifest.shards[index];
             at.set(Path::new(&planned.file));
             point("write", work.join(&planned.file).display());
-            let mut shard = Open::begin(work, planned, self.sheet.classes.len(), self.sheet.settings.packing)?;
+            let mut shard = Open::begin(work, planned, self.manifest.classes.len(), self.manifest.settings.packing)?;
             for _ in 0..planned.images {
                 let made = loop {
                     if let Some(made) = early.remove(&due) {

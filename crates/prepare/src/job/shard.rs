@@ -1,7 +1,7 @@
 //! One shard being written: under a temporary name, with its digest, and seen only when it is whole.
 
-use super::sheet::Planned;
-use super::site::{self, Done};
+use super::manifest::Planned;
+use super::output_directory::{self, Done};
 use paceline_base::{Error, Result};
 use paceline_data::shards::Shard;
 use paceline_data::tfrecord::{Packing, Writer};
@@ -97,8 +97,8 @@ impl Open {
         let done =
             Done { shard: self.shard.clone(), skipped: std::mem::take(&mut self.skipped), bytes_read: self.bytes_read };
         // The file first: a note without its file is a shard that is made again, never one that is believed.
-        site::publish(&self.temporary, &path).map_err(|e| Error::io("rename", &path, &e))?;
-        site::note(&self.work, &done)?;
+        output_directory::publish(&self.temporary, &path).map_err(|e| Error::io("rename", &path, &e))?;
+        output_directory::note(&self.work, &done)?;
         Ok(done)
     }
 }

@@ -18,12 +18,12 @@ use std::path::{Path, PathBuf};
 
 /// Format of `job.json`.
 const FORMAT: u32 = 1;
-const SHEET: &str = "job.json";
+const MANIFEST: &str = "job.json";
 const FILES: &str = "files";
 
 /// `job.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Sheet {
+pub struct Manifest {
     /// Format of the file.
     pub format: u32,
     /// How shards are made.
@@ -63,7 +63,7 @@ pub struct Item {
     pub class: u32,
 }
 
-impl Sheet {
+impl Manifest {
     /// Lists the source, spreads it over shards and writes both files into `folder`.
     pub fn write(source: &Path, settings: &Settings, one_class: bool, folder: &Path) -> Result<Self> {
         settings.check()?;
@@ -128,7 +128,7 @@ impl Sheet {
             }
         }
         out.into_inner().map_err(|e| e.into_error()).and_then(|f| f.sync_all()).map_err(failed)?;
-        let sheet = Self {
+        let manifest = Self {
             format: FORMAT,
             settings: settings.clone(),
             source: source.clone(),
@@ -137,27 +137,27 @@ impl Sheet {
             shards,
             notes: listing.notes(),
         };
-        let text = serde_json::to_vec_pretty(&sheet).map_err(|e| Error::internal(e.to_string()))?;
-        paceline_system::atomic::write(&folder.join(SHEET), &text)?;
-        Ok(sheet)
+        let text = serde_json::to_vec_pretty(&manifest).map_err(|e| Error::internal(e.to_string()))?;
+        paceline_system::atomic::write(&folder.join(MANIFEST), &text)?;
+        Ok(manifest)
     }
 
-    /// Reads what [`Sheet::write`] wrote.
+    /// Reads what [`Manifest::write`] wrote.
     pub fn read(folder: &Path) -> Result<Self> {
-        let path = folder.join(SHEET);
+        let path = folder.join(MANIFEST);
         let text = std::fs::read(&path).map_err(|e| Error::io("read", &path, &e))?;
         let again = "it is damaged; remove the folder that it is in and run again";
-        let sheet: Self =
+        let manifest: Self =
             serde_json::from_slice(&text).map_err(|e| Error::user(format!("{}: {e}; {again}", path.display())))?;
-        if sheet.format != FORMAT {
+        if manifest.format != FORMAT {
             return Err(Error::user(format!(
                 "{}: format {}, and this version of Paceline knows {FORMAT}; continue with the version that began it",
                 path.display(),
-                sheet.format
+                manifest.format
             )));
         }
-        sheet.settings.check()?;
-        Ok(sheet)
+        manifest.settings.check()?;
+        Ok(manifest)
     }
 
     /// Images in all.

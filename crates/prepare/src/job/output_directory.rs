@@ -11,7 +11,7 @@
 //!     tmp/                        shards that are being written
 //! ```
 
-use super::sheet::Sheet;
+use super::manifest::Manifest;
 use paceline_base::{Error, Result};
 use paceline_data::shards::{INDEX, Index, Shard};
 use paceline_system::atomic;
@@ -33,12 +33,12 @@ pub struct Done {
 
 /// A destination that this process alone writes to.
 #[derive(Debug)]
-pub struct Site {
+pub struct OutputDirectory {
     folder: PathBuf,
     _lock: File,
 }
 
-impl Site {
+impl OutputDirectory {
     /// Takes the folder, making it if need be.
     pub fn take(folder: &Path) -> Result<Self> {
         if folder.is_file() {
@@ -78,9 +78,9 @@ impl Site {
         // The process may differ from one attempt to the next: say who it is now.
         let _ = lock.set_len(0).and_then(|()| lock.rewind());
         let _ = writeln!(lock, "process {}", std::process::id()).and_then(|()| lock.flush());
-        let site = Self { folder: folder.to_path_buf(), _lock: lock };
-        site.sweep();
-        Ok(site)
+        let output = Self { folder: folder.to_path_buf(), _lock: lock };
+        output.sweep();
+        Ok(output)
     }
 
     /// The folder of the shards.
@@ -101,8 +101,8 @@ impl Site {
     }
 
     /// The job that was begun here earlier, if any: of an unfinished run, or of a finished one.
-    pub fn begun(&self) -> Result<Option<Sheet>> {
-        if self.work().join("job.json").exists() { Sheet::read(&self.work()).map(Some) } else { Ok(None) }
+    pub fn begun(&self) -> Result<Option<Manifest>> {
+        if self.work().join("job.json").exists() { Manifest::read(&self.work()).map(Some) } else { Ok(None) }
     }
 
     /// The index, if the folder is complete.
