@@ -1,7 +1,7 @@
 //! `prepare` as a run: a job, an engine, and a run directory that can be watched and compared.
 
 use paceline_base::{Error, Result, text};
-use paceline_prepare::job::{self, Begun, Job, Live, Prepared, Threads};
+use paceline_prepare::job::{self, Begun, Job, JobProgress, Prepared, Threads};
 use paceline_prepare::spark::{self, Cluster, Event, Request};
 use paceline_record::{CpuWatch, ProgressRecord, ProgressWriter, RunDir, Status, Summary, Work};
 use paceline_system::machine;
@@ -33,7 +33,7 @@ impl DataEngine {
 #[derive(Clone, Debug)]
 pub struct PrepareOptions {
     /// Source, destination and settings.
-    pub order: job::Order,
+    pub spec: job::JobSpec,
     /// Threads that decode, resize and encode (under Spark: of each task); none is one for each core (under Spark: one).
     pub threads: Option<usize>,
     /// Threads that read files; none is two.
@@ -51,7 +51,7 @@ pub trait PrepareWatcher {
     /// Before the first image: what will be done.
     fn started(&self, title: &str, total: u64, notes: &[String]);
     /// Some times a second.
-    fn live(&self, live: &Live);
+    fn live(&self, live: &JobProgress);
     /// Something worth a line.
     fn note(&self, note: &str);
     /// After the last image, or an error.
@@ -94,13 +94,13 @@ pub fn prepare(options: &PrepareOptions, watcher: &dyn PrepareWatcher, stop: &At
     if let DataEngine::Spark(_) = options.engine {
         spark::spark_submit()?; // before anything is made
     }
-    if options.order.source.to_str().is_none() {
-        let source = options.order.source.display();
+    if options.spec.source.to_str().is_none() {
+        let source = options.spec.source.display();
         return Err(Error::user(format!(
             "{source}: the path is not UTF-8, which the index of shards is; rename the folder"
         )));
     }
-    let job = match job::begin(&options.order)? {
+    let job = match job::begin(&options.spec)? {
         Begun::Job(job) => *job,
         Begun::Complete(prepared) => {
             return Ok(PrepareFinished {
@@ -127,21 +127,21 @@ pub fn prepare(options: &PrepareOptions, watcher: &dyn PrepareWatcher, stop: &At
             DataEngine::Local => None,
             DataEngine::Spark(cluster) => Some(cluster),
         },
-        source: options.order.source.display().to_string(),
-        destination: options.order.destination.display().to_string(),
-        skip_bad: options.order.skip_bad,
+        source: options.spec.source.display().to_string(),
+        destination: options.spec.destination.display().to_string(),
+        skip_bad: options.spec.skip_bad,
         readers: threads.readers,
         threads: threads.workers,
-        settings: &options.order.settings,
+        settings: &options.spec.settings,
         machine: machine::describe(),
     })?;
     let mut summary = Summary {
         work: Work::Prepare,
         name: dir.name(),
-        data: options.order.source.display().to_string(),
+        data: options.spec.source.display().to_string(),
         strategy: options.engine.name().into(),
         threads: threads.workers,
-        seed: options.order.settings.seed,
+        seed: options.spec.settings.seed,
         classes: Some(job.manifest().classes.len() as u64),
         started: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()),
         machine: machine::describe(),
@@ -181,7 +181,7 @@ pub fn prepare(options: &PrepareOptions, watcher: &dyn PrepareWatcher, stop: &At
         }
     }
     summary.prepared = Some(paceline_record::Prepared {
-        destination: options.order.destination.display().to_string(),
+        destination: options.spec.destination.display().to_string(),
         shards: prepared.index.shards.len(),
         kept: prepared.kept,
         records: prepared.records() as u64,
@@ -202,12 +202,12 @@ fn announce(job: &Job, options: &PrepareOptions, watcher: &dyn PrepareWatcher) {
         "{} of {} from {} → {} of {}×{} {} in {}",
         text::counted(manifest.images(), "image"),
         text::counted(manifest.classes.len(), "class"),
-        options.order.source.display(),
+        options.spec.source.display(),
         text::counted(manifest.shards.len(), "shard"),
         s.width,
         s.height,
         if s.encoding == job::Encoding::Raw { "raw".into() } else { format!("JPEG (quality {})", s.quality) },
-        options.order.destination.display()
+        options.spec.destination.display()
     );
     let mut notes = manifest.notes.clone();
     if job.kept() > 0 {
@@ -221,7 +221,7 @@ fn announce(job: &Job, options: &PrepareOptions, watcher: &dyn PrepareWatcher) {
 }
 
 /// What an engine gives back: the shards, the figures, and what there is to say.
-type Worked = (Prepared, Live, Vec<String>);
+type Worked = (Prepared, JobProgress, Vec<String>);
 
 fn work(
     job: Job,
@@ -232,7 +232,7 @@ fn work(
     stop: &AtomicBool,
 ) -> Result<Worked> {
     let mut recorder = Recorder { writer: dir.begin_progress()?, last: 0.0 };
-    let mut watch = |live: &Live| {
+    let mut watch = |live: &JobProgress| {
         recorder.live(live);
         watcher.live(live);
     };
@@ -244,7 +244,7 @@ fn work(
         }
         DataEngine::Spark(cluster) => {
             let log = dir.path().join("spark.log");
-            let worked = on_spark(job, cluster, threads, options.order.skip_bad, &log, watcher, &mut watch, stop)?;
+            let worked = on_spark(job, cluster, threads, options.spec.skip_bad, &log, watcher, &mut watch, stop)?;
             recorder.push(&worked.1)?;
             Ok(worked)
         }
@@ -259,7 +259,7 @@ fn on_spark(
     skip_bad: usize,
     log: &std::path::Path,
     watcher: &dyn PrepareWatcher,
-    watch: &mut dyn FnMut(&Live),
+    watch: &mut dyn FnMut(&JobProgress),
     stop: &AtomicBool,
 ) -> Result<Worked> {
     let program = std::env::current_exe().map_err(|e| Error::failure(format!("cannot find this program: {e}")))?;
@@ -317,10 +317,11 @@ fn on_spark(
         }
         // Finished shards can be seen from here: the destination is shared.
         let images = shards.iter().filter(|(note, _)| note.exists()).map(|(_, images)| images).sum();
-        watch(&Live { images, total, seconds: begin.elapsed().as_secs_f64(), ..Live::default() });
+        watch(&JobProgress { images, total, seconds: begin.elapsed().as_secs_f64(), ..JobProgress::default() });
     };
     let answers = spark::submit(cluster, &request, log, &mut events, &|| stop.load(Ordering::Relaxed))?;
-    let mut live = Live { images: total, total, seconds: begin.elapsed().as_secs_f64(), ..Live::default() };
+    let mut live =
+        JobProgress { images: total, total, seconds: begin.elapsed().as_secs_f64(), ..JobProgress::default() };
     for line in answers.iter().flat_map(|a| &a.lines) {
         let Ok(part) = serde_json::from_str::<ShardsLine>(line) else { continue };
         live.bytes_read += part.bytes_read;
@@ -379,7 +380,7 @@ struct Recorder {
 }
 
 impl Recorder {
-    fn live(&mut self, live: &Live) {
+    fn live(&mut self, live: &JobProgress) {
         if live.seconds - self.last >= 1.0 {
             self.last = live.seconds;
             // Progress that cannot be written must not end the work; the last line, and the summary, will say so.
@@ -387,7 +388,7 @@ impl Recorder {
         }
     }
 
-    fn push(&mut self, live: &Live) -> Result<()> {
+    fn push(&mut self, live: &JobProgress) -> Result<()> {
         self.writer.push(&ProgressRecord {
             seconds: live.seconds,
             images: live.images,

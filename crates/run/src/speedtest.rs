@@ -11,7 +11,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use paceline_base::{Error, Result, text};
 use paceline_engine::Ended;
 use paceline_prepare::spark::{self, Cluster, Event, Request};
-use paceline_prepare::speedtest::{Design, Designed, Source, Wanted, can_drop, measure_cells, recognise};
+use paceline_prepare::speedtest::{Design, Designed, Source, StudiedSource, can_drop, measure_cells, recognise};
 use paceline_record::{Cell, CpuWatch, Measurement, MeasurementWriter, PageCache, RunDir, Status, Summary, Work};
 use paceline_report::study::csv;
 use paceline_system::{Machine, atomic, machine};
@@ -278,9 +278,9 @@ impl Taken {
 }
 
 /// Recognises the sources, counts their images, and finds out whether their page cache can be dropped.
-fn sources(order: &Speedtest) -> Result<Vec<Wanted>> {
+fn sources(order: &Speedtest) -> Result<Vec<StudiedSource>> {
     let design = &order.design;
-    let mut found: Vec<Wanted> = Vec::new();
+    let mut found: Vec<StudiedSource> = Vec::new();
     for path in &order.sources {
         let form = recognise(path)?;
         let whole = std::fs::canonicalize(path).map_err(|e| Error::io("read", path, &e))?;
@@ -291,7 +291,7 @@ fn sources(order: &Speedtest) -> Result<Vec<Wanted>> {
         let cold = design.page_cache.contains(&PageCache::Cold);
         let stays_warm = if cold { can_drop(source.files()).err() } else { None };
         let name = path.display().to_string();
-        found.push(Wanted {
+        found.push(StudiedSource {
             name: if name.len() > 1 { name.trim_end_matches('/').to_string() } else { name },
             path: whole,
             form,

@@ -35,7 +35,7 @@ pub struct Manifest {
     /// Names of the classes.
     pub classes: Vec<String>,
     /// The shards.
-    pub shards: Vec<Planned>,
+    pub shards: Vec<PlannedShard>,
     /// What a person should know of the images: their parts, files that were passed over.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -43,7 +43,7 @@ pub struct Manifest {
 
 /// A shard to be made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Planned {
+pub struct PlannedShard {
     /// Its file name.
     pub file: String,
     /// `train`, `validation` or `test`.
@@ -97,7 +97,7 @@ impl Manifest {
         let mut digest = Sha256::new();
         let (mut offset, mut shards) = (0u64, Vec::with_capacity(wanted.len()));
         for shard in &wanted {
-            shards.push(Planned {
+            shards.push(PlannedShard {
                 file: shard.file.clone(),
                 part: shard.part.into(),
                 images: shard.images.len(),
@@ -201,7 +201,7 @@ impl Items {
     }
 
     /// Goes to the first image of a shard.
-    pub fn seek(&mut self, shard: &Planned) -> Result<()> {
+    pub fn seek(&mut self, shard: &PlannedShard) -> Result<()> {
         let moved = self.input.seek(SeekFrom::Start(shard.offset));
         moved.map(|_| ()).map_err(|e| Error::io("read", &self.path, &e))
     }

@@ -1,22 +1,22 @@
 //! Images to shards: `paceline prepare`.
 //!
 //! The list of images, the settings and the seed decide every byte: which image stands where ([`assign`]), what its
-//! record holds (`image.rs`). How many threads, or whether Spark runs the parts, does not.
+//! record holds (`record_maker.rs`). How many threads, or whether Spark runs the parts, does not.
 
 mod assign;
-mod image;
 mod manifest;
 mod output_directory;
 mod pipeline;
+mod record_maker;
 pub mod settings;
-mod shard;
+mod shard_writer;
 #[cfg(test)]
 mod tests;
 
-pub use assign::{Wanted, assign};
-pub use manifest::{Manifest, Planned};
-pub use output_directory::Done;
-pub use pipeline::{Live, Threads};
+pub use assign::{AssignedShard, assign};
+pub use manifest::{Manifest, PlannedShard};
+pub use output_directory::FinishedShard;
+pub use pipeline::{JobProgress, Threads};
 pub use settings::{Encoding, Settings};
 
 use output_directory::OutputDirectory;
@@ -27,7 +27,7 @@ use std::sync::atomic::AtomicBool;
 
 /// What to prepare, and how.
 #[derive(Clone, Debug)]
-pub struct Order {
+pub struct JobSpec {
     /// A folder with a folder for each class, or a table of paths and labels.
     pub source: PathBuf,
     /// Where the shards go.
@@ -67,7 +67,7 @@ impl Prepared {
 pub struct Job {
     output: OutputDirectory,
     manifest: Manifest,
-    done: Vec<Done>,
+    done: Vec<FinishedShard>,
     pending: Vec<usize>,
     skip_bad: usize,
 }
@@ -81,25 +81,25 @@ pub enum Begun {
 }
 
 /// Takes the destination and finds out what is to be done there.
-pub fn begin(order: &Order) -> Result<Begun> {
-    order.settings.check()?;
-    if !order.source.exists() {
+pub fn begin(spec: &JobSpec) -> Result<Begun> {
+    spec.settings.check()?;
+    if !spec.source.exists() {
         return Err(Error::user(format!(
             "{}: no such folder or table; give a folder with a folder of images for each class, or a csv or tsv of path and label",
-            order.source.display()
+            spec.source.display()
         )));
     }
-    let output = OutputDirectory::take(&order.destination)?;
-    match begin_at(&output, order) {
+    let output = OutputDirectory::take(&spec.destination)?;
+    match begin_at(&output, spec) {
         Ok((manifest, _, Some(prepared))) => {
             drop(manifest);
             output.leave_untouched();
             Ok(Begun::Complete(Box::new(prepared)))
         }
         Ok((manifest, done, None)) => {
-            let is_done = |shard: &Planned| done.iter().any(|d: &Done| d.shard.file == shard.file);
+            let is_done = |shard: &PlannedShard| done.iter().any(|d: &FinishedShard| d.shard.file == shard.file);
             let pending = (0..manifest.shards.len()).filter(|&i| !is_done(&manifest.shards[i])).collect();
-            Ok(Begun::Job(Box::new(Job { output, manifest, done, pending, skip_bad: order.skip_bad })))
+            Ok(Begun::Job(Box::new(Job { output, manifest, done, pending, skip_bad: spec.skip_bad })))
         }
         Err(e) => {
             output.leave_untouched();
@@ -108,7 +108,7 @@ pub fn begin(order: &Order) -> Result<Begun> {
     }
 }
 
-fn begin_at(output: &OutputDirectory, order: &Order) -> Result<(Manifest, Vec<Done>, Option<Prepared>)> {
+fn begin_at(output: &OutputDirectory, spec: &JobSpec) -> Result<(Manifest, Vec<FinishedShard>, Option<Prepared>)> {
     let (work, folder) = (output.work(), output.folder().display());
     let other = |what: String| {
         Error::user(format!(
@@ -120,7 +120,7 @@ fn begin_at(output: &OutputDirectory, order: &Order) -> Result<(Manifest, Vec<Do
     // The new list goes beside the old one until they are known to be the same.
     let scratch = work.join("new");
     std::fs::create_dir_all(&scratch).map_err(|e| Error::io("create", &scratch, &e))?;
-    let manifest = Manifest::write(&order.source, &order.settings, order.one_class, &scratch);
+    let manifest = Manifest::write(&spec.source, &spec.settings, spec.one_class, &scratch);
     let manifest = match manifest {
         Ok(manifest) => manifest,
         Err(e) => {
@@ -145,7 +145,10 @@ fn begin_at(output: &OutputDirectory, order: &Order) -> Result<(Manifest, Vec<Do
         // it was made without: those of the damaged one will be met, and counted, again.
         for (shard, skipped) in left_out(&manifest, &index, &scratch)? {
             if whole(shard) {
-                output_directory::note(&work, &Done { shard: shard.clone(), skipped, bytes_read: 0 })?;
+                output_directory::note_finished(
+                    &work,
+                    &FinishedShard { shard: shard.clone(), skipped, bytes_read: 0 },
+                )?;
             }
         }
         let path = output.folder().join(paceline_data::shards::INDEX);
@@ -247,9 +250,9 @@ impl Job {
     pub fn run(
         mut self,
         threads: Threads,
-        watch: &mut dyn FnMut(&Live),
+        watch: &mut dyn FnMut(&JobProgress),
         stop: &AtomicBool,
-    ) -> Result<(Prepared, Live)> {
+    ) -> Result<(Prepared, JobProgress)> {
         self.check_skipped()?;
         let work = self.work();
         let skips = self.skips_left();
@@ -316,7 +319,12 @@ impl Job {
 
 /// One task of a distributed run: makes some shards of the job in `work`, and says what it made. The job's lock is
 /// held by the process that submitted it; finished shards are left as they are.
-pub fn make_shards(work: &Path, shards: &[usize], threads: Threads, skip_bad: usize) -> Result<(Vec<Done>, Live)> {
+pub fn make_shards(
+    work: &Path,
+    shards: &[usize],
+    threads: Threads,
+    skip_bad: usize,
+) -> Result<(Vec<FinishedShard>, JobProgress)> {
     let manifest = Manifest::read(work)?;
     if let Some(wrong) = shards.iter().find(|&&s| s >= manifest.shards.len()) {
         return Err(Error::user(format!("shard {wrong}: the job has {} shards", manifest.shards.len())));

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 
 /// What is known of a finished shard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Done {
+pub struct FinishedShard {
     /// The entry of the index.
     pub shard: Shard,
     /// Images that were left out, with the reason.
@@ -137,14 +137,14 @@ fn first_entry(folder: &Path) -> Option<String> {
 }
 
 /// What is known of a finished shard, if its file is as it was made: `work` is the folder of the job.
-pub fn finished(work: &Path, file: &str) -> Option<Done> {
-    let note: Done = serde_json::from_slice(&fs::read(note_path(work, file)).ok()?).ok()?;
+pub fn finished(work: &Path, file: &str) -> Option<FinishedShard> {
+    let note: FinishedShard = serde_json::from_slice(&fs::read(note_path(work, file)).ok()?).ok()?;
     note.shard.check_digest(work.parent()?).ok()?;
     Some(note)
 }
 
 /// Notes that a shard is finished.
-pub fn note(work: &Path, done: &Done) -> Result<()> {
+pub fn note_finished(work: &Path, done: &FinishedShard) -> Result<()> {
     let text = serde_json::to_vec(done).map_err(|e| Error::internal(e.to_string()))?;
     atomic::write(&note_path(work, &done.shard.file), &text)
 }

@@ -10,7 +10,7 @@ use paceline_base::{Error, Result};
 use paceline_record::{Cell, Form, Measurement, PageCache, Variant};
 
 use super::page_cache;
-use super::partition::{Kept, Share, Stopped, Tally, Worker, deal};
+use super::partition::{Interruption, KeptImages, Share, Tally, Worker, deal};
 use super::source::Source;
 use crate::panic;
 
@@ -19,7 +19,7 @@ pub struct Measurer {
     engine: String,
     host: String,
     sources: HashMap<PathBuf, Source>,
-    kept: HashMap<(PathBuf, Variant), Arc<Kept>>,
+    kept: HashMap<(PathBuf, Variant), Arc<KeptImages>>,
     /// For each source and number of partitions the largest data set that is in the page cache.
     warm: HashMap<(PathBuf, usize), usize>,
     /// How many of a source's files are known to be on the disk.
@@ -78,7 +78,7 @@ impl Measurer {
         loop {
             match self.attempt(cell)? {
                 Ok(measurement) => return Ok(measurement),
-                Err(Stopped::Bad { sample, why, ends }) => match self.sources.get_mut(&cell.path) {
+                Err(Interruption::Bad { sample, why, ends }) => match self.sources.get_mut(&cell.path) {
                     Some(source) => {
                         source.skip(sample, why)?;
                         if ends {
@@ -87,15 +87,15 @@ impl Measurer {
                     }
                     None => return Err(Error::internal("a source that was listed is gone")),
                 },
-                Err(Stopped::Panicked { place, why }) => return Err(panic::error("measure", place, &why)),
-                Err(Stopped::Empty) => {
+                Err(Interruption::Panicked { place, why }) => return Err(panic::error("measure", place, &why)),
+                Err(Interruption::Empty) => {
                     return Err(Error::user(format!("{}: there are no images that can be read", cell.path.display())));
                 }
             }
         }
     }
 
-    fn attempt(&mut self, cell: &Cell) -> Result<std::result::Result<Measurement, Stopped>> {
+    fn attempt(&mut self, cell: &Cell) -> Result<std::result::Result<Measurement, Interruption>> {
         let Some(source) = self.sources.get(&cell.path) else {
             return Err(Error::internal("a source that was not listed"));
         };
@@ -166,7 +166,12 @@ fn touched<'a>(cell: &Cell, source: &'a Source) -> &'a [PathBuf] {
 }
 
 /// All partitions of a cell, on as many threads as it says.
-fn run(cell: &Cell, source: &Source, kept: Option<&Kept>, shares: &[Share]) -> std::result::Result<Tally, Stopped> {
+fn run(
+    cell: &Cell,
+    source: &Source,
+    kept: Option<&KeptImages>,
+    shares: &[Share],
+) -> std::result::Result<Tally, Interruption> {
     let next = AtomicUsize::new(0);
     let total = Mutex::new(Ok(Tally::default()));
     let work = || {

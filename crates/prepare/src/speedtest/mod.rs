@@ -14,7 +14,7 @@ mod page_cache;
 mod partition;
 mod source;
 
-pub use design::{Design, Designed, Wanted};
+pub use design::{Design, Designed, StudiedSource};
 pub use measure::{Measurer, measure_cells};
 pub use page_cache::can_drop;
 pub use source::{Source, recognise};

@@ -160,16 +160,16 @@ impl DiskCache {
             return;
         }
         self.sums[index].store(crc32c::crc32c(bytes), SeqCst);
-        self.settle(index, GOOD);
+        self.set_state(index, GOOD);
     }
 
     /// Leaves a hole in the file whose checksum never fits, so that a later run tries to decode the sample and fails too.
     fn keep_hole(&self, index: usize) {
         self.sums[index].store(!crc32c::crc32c(&vec![0; self.head.size]), SeqCst);
-        self.settle(index, BAD);
+        self.set_state(index, BAD);
     }
 
-    fn settle(&self, index: usize, state: u8) {
+    fn set_state(&self, index: usize, state: u8) {
         if self.state[index].compare_exchange(ABSENT, state, SeqCst, SeqCst).is_ok()
             && self.missing.fetch_sub(1, SeqCst) == 1
             && self.publish().is_err()
