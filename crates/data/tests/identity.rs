@@ -2,7 +2,7 @@
 
 use paceline_data::example::{self, Value};
 use paceline_data::photos::Photos;
-use paceline_data::shards::{FORMAT, Index, Open, Shard};
+use paceline_data::shards::{FORMAT, Index, Shard, ShardOptions};
 use paceline_data::tfrecord::{Packing, Writer};
 use paceline_data::{FileImages, Labelled, RecordImages, Source, Subset, fingerprint_version};
 use paceline_image::{Chroma, Encoder, Fit, Pixels};
@@ -71,7 +71,7 @@ fn write_index(folder: &Path) {
 }
 
 fn records_of(folder: &Path, verify: bool) -> RecordImages {
-    let records = Open { verify, ..Open::default() }.records(folder).unwrap();
+    let records = ShardOptions { verify, ..ShardOptions::default() }.records(folder).unwrap();
     RecordImages::new(records, None, Fit::Crop).unwrap()
 }
 

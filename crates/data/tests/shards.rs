@@ -1,7 +1,7 @@
 //! Shards with and without an index, whole and damaged.
 
 use paceline_data::example::{self, Value};
-use paceline_data::shards::{Encoding, FORMAT, Index, Open, Records, Shard, is_record_name};
+use paceline_data::shards::{Encoding, FORMAT, Index, Records, Shard, ShardOptions, is_record_name};
 use paceline_data::tfrecord::{Packing, Writer};
 use paceline_data::{DataError, RecordError, ShardError};
 use std::collections::BTreeMap;
@@ -72,7 +72,7 @@ fn index(dir: &Path, bytes: &[Vec<u8>; 2]) -> Index {
     index
 }
 
-fn refused(path: &Path, open: &Open) -> DataError {
+fn refused(path: &Path, open: &ShardOptions) -> DataError {
     open.records(path).err().unwrap()
 }
 
@@ -103,7 +103,7 @@ fn a_folder_without_an_index_tells_its_classes() {
     let place = format!("b.tfrecord.gz record 1 (byte {})", ours(5, 2, "tulip").len() + 16);
     assert!(records.place(6).ends_with(&place), "{}", records.place(6));
     check(&Records::open(dir.path(), Some("train"), true).unwrap(), 0..8);
-    let error = refused(dir.path(), &Open { part: Some("validation".into()), ..Open::default() });
+    let error = refused(dir.path(), &ShardOptions { part: Some("validation".into()), ..ShardOptions::default() });
     assert!(matches!(error, DataError::Shards(ShardError::NoPart { .. })));
     check(&Records::open(&dir.path().join("a-00000-of-00002"), None, true).unwrap(), 0..5);
 }
@@ -118,7 +118,7 @@ fn an_index_tells_parts_and_classes() {
     check(&open(Some("train")), 0..5);
     check(&open(Some("validation")), 5..8);
     assert_eq!(open(None).classes().len(), 4);
-    let error = refused(dir.path(), &Open { part: Some("test".into()), ..Open::default() });
+    let error = refused(dir.path(), &ShardOptions { part: Some("test".into()), ..ShardOptions::default() });
     assert!(error.to_string().contains("it has train, validation"), "{error}");
 }
 
@@ -129,7 +129,7 @@ fn an_index_that_is_wrong_is_refused() {
     let good = index(dir.path(), &bytes);
     let refused = |index: &Index| {
         index.write(dir.path()).unwrap();
-        match refused(dir.path(), &Open::default()) {
+        match refused(dir.path(), &ShardOptions::default()) {
             DataError::Shards(error) => error,
             error => panic!("{error}"),
         }
@@ -159,7 +159,7 @@ fn an_index_that_is_wrong_is_refused() {
 fn digests_are_compared_on_request() {
     let dir = tempfile::tempdir().unwrap();
     let mut index = index(dir.path(), &two(dir.path()));
-    let open = Open { digests: true, ..Open::default() };
+    let open = ShardOptions { digests: true, ..ShardOptions::default() };
     check(&open.records(dir.path()).unwrap(), 0..8);
     index.shards[1].sha256 = "0".repeat(64);
     index.write(dir.path()).unwrap();
@@ -252,7 +252,7 @@ fn bad_records_are_left_out_up_to_a_limit_and_listed() {
         let file = paceline_data::tfrecord::File::open(&path, true).unwrap();
         (0..file.len()).map(|i| file.offset(i) as usize).collect()
     };
-    let open = |skip_bad| Open { skip_bad, ..Open::default() };
+    let open = |skip_bad| ShardOptions { skip_bad, ..ShardOptions::default() };
     let left = |records: &Records| (0..records.len()).map(|i| records.image(i).len() - 4).collect::<Vec<_>>();
 
     // Data of record 1, length of record 3.
@@ -287,10 +287,13 @@ fn bad_records_are_left_out_up_to_a_limit_and_listed() {
 #[test]
 fn nothing_to_read_is_said() {
     let dir = tempfile::tempdir().unwrap();
-    assert!(matches!(refused(dir.path(), &Open::default()), DataError::Shards(ShardError::NoShards { .. })));
+    assert!(matches!(refused(dir.path(), &ShardOptions::default()), DataError::Shards(ShardError::NoShards { .. })));
     fs::write(dir.path().join("a.tfrec"), b"").unwrap();
-    assert!(matches!(refused(dir.path(), &Open::default()), DataError::Shards(ShardError::Empty { files: 1, .. })));
-    assert!(matches!(refused(&dir.path().join("b"), &Open::default()), DataError::Io { .. }));
+    assert!(matches!(
+        refused(dir.path(), &ShardOptions::default()),
+        DataError::Shards(ShardError::Empty { files: 1, .. })
+    ));
+    assert!(matches!(refused(&dir.path().join("b"), &ShardOptions::default()), DataError::Io { .. }));
 }
 
 #[test]

@@ -74,12 +74,12 @@ impl Source for Kept {
 }
 
 /// Samples in memory under the model's labels.
-pub(crate) struct Relabelled {
+pub(crate) struct WithModelLabels {
     pub samples: Arc<dyn Samples>,
     pub labels: Relabel,
 }
 
-impl Labelled for Relabelled {
+impl Labelled for WithModelLabels {
     fn len(&self) -> usize {
         self.samples.len()
     }
@@ -101,7 +101,7 @@ impl Labelled for Relabelled {
     }
 }
 
-impl Samples for Relabelled {
+impl Samples for WithModelLabels {
     fn features(&self, index: usize) -> Features<'_> {
         self.samples.features(index)
     }

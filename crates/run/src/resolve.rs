@@ -221,7 +221,7 @@ pub fn resolve_among(
     };
     config.train.batch = crate::config::Batch::fixed(layout.batch.samples() as u64);
     config.train.eval_batch = Auto::Is(evaluated);
-    config.data.validation = config.data.validation.settled(&data.set);
+    config.data.validation = config.data.validation.resolved(&data.set);
     config.optimizer.rate = Auto::Is(base);
     config.optimizer.eps = Auto::Is(config.optimizer.eps());
     config.strategy.threads = Auto::Is(layout.threads);

@@ -11,7 +11,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use paceline_base::{Error, Result, text};
 use paceline_engine::Ended;
 use paceline_prepare::spark::{self, Cluster, Event, Request};
-use paceline_prepare::speedtest::{Design, Designed, Source, StudiedSource, can_drop, measure_cells, recognise};
+use paceline_prepare::speedtest::{Design, Designed, ListedSource, StudiedSource, can_drop, measure_cells, recognise};
 use paceline_record::{Cell, CpuWatch, Measurement, MeasurementWriter, PageCache, RunDir, Status, Summary, Work};
 use paceline_report::study::csv;
 use paceline_system::{Machine, atomic, machine};
@@ -287,7 +287,7 @@ fn sources(order: &Speedtest) -> Result<Vec<StudiedSource>> {
         if found.iter().any(|other| other.path == whole) {
             return Err(Error::user(format!("{} is given twice; give each source once", path.display())));
         }
-        let source = Source::open(&whole, form, design.seed, design.skip_bad)?;
+        let source = ListedSource::open(&whole, form, design.seed, design.skip_bad)?;
         let cold = design.page_cache.contains(&PageCache::Cold);
         let stays_warm = if cold { can_drop(source.files()).err() } else { None };
         let name = path.display().to_string();

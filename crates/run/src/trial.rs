@@ -169,7 +169,7 @@ impl<'a> Tried<'a> {
         let order = Order::new(source.len(), config.train.seed);
         let indices = (0..source.len().min(2 * largest)).map(|position| order.at(0, position));
         let preview = Box::new(Preview::new(&**source, indices)?);
-        let seconds: f64 = preview.effort.busy.iter().map(|time| time.as_secs_f64()).sum();
+        let seconds: f64 = preview.times.busy.iter().map(|time| time.as_secs_f64()).sum();
         // With a cache only the first epoch decodes, which is not what a layout is chosen for.
         let kept = config.data.cache != CacheName::None && config.train.epochs > 1;
         let decoding = if kept { 0.0 } else { seconds / preview.len() as f64 };

@@ -16,7 +16,7 @@ pub use table::parse_table;
 
 use crate::Result;
 use crate::regular::open_regular;
-use paceline_image::Kind;
+use paceline_image::Format;
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -146,9 +146,9 @@ pub(crate) fn is_image_name(name: &OsStr) -> bool {
 
 /// Whether a file begins like an image of a format that is read.
 pub(crate) fn begins_like_image(path: &Path) -> bool {
-    let mut first = Vec::with_capacity(Kind::LOOK);
-    let read = open_regular(path).and_then(|file| file.take(Kind::LOOK as u64).read_to_end(&mut first));
-    read.is_ok() && Kind::of(&first).is_some()
+    let mut first = Vec::with_capacity(Format::LOOK);
+    let read = open_regular(path).and_then(|file| file.take(Format::LOOK as u64).read_to_end(&mut first));
+    read.is_ok() && Format::of(&first).is_some()
 }
 
 #[cfg(unix)]

@@ -164,7 +164,7 @@ impl Source for FileImages {
         let path = self.photos.path(index);
         let mut bytes = std::mem::take(&mut scratch.bytes);
         read_image(&path, &mut bytes)?;
-        scratch.effort.add(Stage::Read, begin);
+        scratch.times.add(Stage::Read, begin);
         let result = self.canvas.decode(&|| path.display().to_string(), &bytes, scratch, out);
         scratch.bytes = bytes;
         result

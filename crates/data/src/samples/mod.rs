@@ -25,7 +25,7 @@ pub use image_set::ImageSet;
 pub use part::Part;
 pub use records::RecordImages;
 pub use relabelled::Relabelled;
-pub use source::{Effort, Preview, Scratch, Source, Stage, Still};
+pub use source::{ImagesInMemory, Preview, Scratch, Source, Stage, StageTimes};
 pub use subset::Subset;
 pub use supply::Supply;
 pub use table::Table;

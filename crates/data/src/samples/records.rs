@@ -116,7 +116,7 @@ impl Source for RecordImages {
         if let (Encoding::Numbers(stored), begin) = (self.records.encoding(), Instant::now()) {
             let mut pixels = std::mem::take(&mut scratch.bytes);
             let read = self.records.pixels(index, &mut pixels);
-            scratch.effort.add(Stage::Decode, begin);
+            scratch.times.add(Stage::Decode, begin);
             let placed = read.and_then(|()| self.canvas.place_raw(&place, stored, &pixels, scratch, out));
             scratch.bytes = pixels;
             return placed;
@@ -127,7 +127,7 @@ impl Source for RecordImages {
         let begin = Instant::now();
         // The file is mapped: what is not in memory yet is read here, and not charged to the decoder.
         std::hint::black_box(image.iter().step_by(PAGE).fold(0, |all, &byte| all ^ byte));
-        scratch.effort.add(Stage::Read, begin);
+        scratch.times.add(Stage::Read, begin);
         self.canvas.decode(&place, image, scratch, out)
     }
 

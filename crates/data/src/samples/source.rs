@@ -33,14 +33,14 @@ impl Stage {
 
 /// How long each stage was busy and how many samples passed it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Effort {
+pub struct StageTimes {
     /// Time by stage.
     pub busy: [Duration; Stage::ALL.len()],
     /// Samples by stage.
     pub count: [u64; Stage::ALL.len()],
 }
 
-impl Effort {
+impl StageTimes {
     /// Counts the time since `since` for a stage, and gives the time now.
     pub fn add(&mut self, stage: Stage, since: Instant) -> Instant {
         let now = Instant::now();
@@ -64,7 +64,7 @@ pub struct Scratch {
     /// A file.
     pub bytes: Vec<u8>,
     /// What was done so far.
-    pub effort: Effort,
+    pub times: StageTimes,
 }
 
 /// Samples of bytes (height × width × channels) that are read and decoded when they are needed, by any number of
@@ -90,9 +90,9 @@ pub trait Source: Labelled {
 }
 
 /// Images in memory as a source, so that they can be augmented like those that are decoded.
-pub struct Still(Arc<dyn Samples>);
+pub struct ImagesInMemory(Arc<dyn Samples>);
 
-impl Still {
+impl ImagesInMemory {
     /// These samples, if they are images of bytes from 0 to 1: height and width, and perhaps channels.
     pub fn new(samples: Arc<dyn Samples>) -> Option<Self> {
         let image = matches!(samples.shape(), [_, _] | [_, _, 1 | 3]) && !samples.is_empty();
@@ -101,7 +101,7 @@ impl Still {
     }
 }
 
-impl Labelled for Still {
+impl Labelled for ImagesInMemory {
     fn len(&self) -> usize {
         self.0.len()
     }
@@ -123,7 +123,7 @@ impl Labelled for Still {
     }
 }
 
-impl Source for Still {
+impl Source for ImagesInMemory {
     fn place(&self, index: usize) -> String {
         format!("sample {index}")
     }
@@ -138,7 +138,7 @@ impl Source for Still {
             return Err(DataError::LengthMismatch { what: "sample of floats", expected: out.len(), found: 0 });
         };
         out.copy_from_slice(bytes);
-        scratch.effort.add(Stage::Read, begin);
+        scratch.times.add(Stage::Read, begin);
         Ok(())
     }
 }
@@ -151,7 +151,7 @@ pub struct Preview {
     labels: Vec<u32>,
     class_names: Vec<String>,
     /// What it took on one thread.
-    pub effort: Effort,
+    pub times: StageTimes,
 }
 
 impl Preview {
@@ -169,7 +169,7 @@ impl Preview {
             labels.push(source.label(index));
         }
         let (shape, class_names) = (source.shape().to_vec(), source.class_names().to_vec());
-        Ok(Self { shape, size, pixels, labels, class_names, effort: scratch.effort })
+        Ok(Self { shape, size, pixels, labels, class_names, times: scratch.times })
     }
 }
 

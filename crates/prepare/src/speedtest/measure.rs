@@ -11,14 +11,14 @@ use paceline_record::{Cell, Form, Measurement, PageCache, Variant};
 
 use super::page_cache;
 use super::partition::{Interruption, KeptImages, Share, Tally, Worker, deal};
-use super::source::Source;
+use super::source::ListedSource;
 use crate::panic;
 
 /// Measures cells, one after another, and keeps between them what caching variants keep.
 pub struct Measurer {
     engine: String,
     host: String,
-    sources: HashMap<PathBuf, Source>,
+    sources: HashMap<PathBuf, ListedSource>,
     kept: HashMap<(PathBuf, Variant), Arc<KeptImages>>,
     /// For each source and number of partitions the largest data set that is in the page cache.
     warm: HashMap<(PathBuf, usize), usize>,
@@ -72,7 +72,7 @@ impl Measurer {
             )));
         }
         if !self.sources.contains_key(&cell.path) {
-            let source = Source::open(&cell.path, cell.form, cell.seed, cell.skip_bad)?;
+            let source = ListedSource::open(&cell.path, cell.form, cell.seed, cell.skip_bad)?;
             self.sources.insert(cell.path.clone(), source);
         }
         loop {
@@ -156,7 +156,7 @@ impl Measurer {
 }
 
 /// The files that a cell may read.
-fn touched<'a>(cell: &Cell, source: &'a Source) -> &'a [PathBuf] {
+fn touched<'a>(cell: &Cell, source: &'a ListedSource) -> &'a [PathBuf] {
     let files = source.files();
     match source.form {
         // Bad ones in between move the end.
@@ -168,7 +168,7 @@ fn touched<'a>(cell: &Cell, source: &'a Source) -> &'a [PathBuf] {
 /// All partitions of a cell, on as many threads as it says.
 fn run(
     cell: &Cell,
-    source: &Source,
+    source: &ListedSource,
     kept: Option<&KeptImages>,
     shares: &[Share],
 ) -> std::result::Result<Tally, Interruption> {

@@ -12,7 +12,7 @@ use paceline_data::{DataError, RecordError};
 use paceline_image::{Colour, Decoder, Fit, Pixels, Resizer, Target, Window};
 use paceline_record::{Cell, Form};
 
-use super::source::{Sample, Source};
+use super::source::{ListedSource, Sample};
 use crate::panic::{caught, point};
 
 /// What caching variants may keep, each.
@@ -79,7 +79,7 @@ pub(super) struct Share {
 
 /// Deals the batches to the partitions, in order and as evenly as possible. Partitions without work are left out; of
 /// records there are not more than shards, since a shard is read from its beginning.
-pub(super) fn deal(cell: &Cell, source: &Source) -> Vec<Share> {
+pub(super) fn deal(cell: &Cell, source: &ListedSource) -> Vec<Share> {
     let files = if source.form == Form::Records { source.files().len() } else { usize::MAX };
     let of = cell.partitions.min(cell.batches).min(files).max(1);
     (0..of)
@@ -93,7 +93,7 @@ pub(super) fn deal(cell: &Cell, source: &Source) -> Vec<Share> {
 /// A worker: its scratch memory.
 pub(super) struct Worker<'a> {
     cell: &'a Cell,
-    source: &'a Source,
+    source: &'a ListedSource,
     kept: Option<&'a KeptImages>,
     decoder: Decoder,
     resizer: Resizer,
@@ -107,7 +107,7 @@ pub(super) struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    pub(super) fn new(cell: &'a Cell, source: &'a Source, kept: Option<&'a KeptImages>) -> Self {
+    pub(super) fn new(cell: &'a Cell, source: &'a ListedSource, kept: Option<&'a KeptImages>) -> Self {
         Self {
             cell,
             source,

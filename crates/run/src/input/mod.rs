@@ -10,7 +10,7 @@ use crate::trial::cores;
 use paceline_base::{Error, Kind, Result, text};
 use paceline_comm::world::started_here;
 use paceline_data::shards::FeatureNames;
-use paceline_data::{Catalogue, DataSet, Options, Part, Source, Split, Still};
+use paceline_data::{Catalogue, DataSet, ImagesInMemory, Options, Part, Source, Split};
 use paceline_prepare::feed::{Augment, DiskCache, MemoryCache, cache, check};
 use paceline_record::InputFacts;
 use std::sync::Arc;
@@ -77,7 +77,7 @@ pub fn open_data(config: &Config) -> Result<RunData> {
     }
     let mut parts = data.validation.apply(&set, config.train.seed)?;
     if let (Part::Memory(samples), false) = (&parts.train, augment.is_nothing()) {
-        let still = Still::new(samples.clone()).ok_or_else(|| {
+        let still = ImagesInMemory::new(samples.clone()).ok_or_else(|| {
             Error::user(format!("augment: {} holds no images of bytes; remove the [augment] keys", data.name))
         })?;
         parts.train = Part::Stream(Arc::new(still));

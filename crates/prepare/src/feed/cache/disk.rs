@@ -324,7 +324,7 @@ impl Source for DiskCache {
             self.sign(begin);
             // Also where another host removed the file: the source is still there.
             let right = self.read(index, out).unwrap_or(false);
-            scratch.effort.add(Stage::Cache, begin);
+            scratch.times.add(Stage::Cache, begin);
             if right {
                 return Ok(());
             }
@@ -345,7 +345,7 @@ impl Source for DiskCache {
         let begin = Instant::now();
         self.sign(begin);
         self.keep(index, out);
-        scratch.effort.add(Stage::Cache, begin);
+        scratch.times.add(Stage::Cache, begin);
         Ok(())
     }
 

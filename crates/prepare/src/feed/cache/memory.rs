@@ -53,7 +53,7 @@ impl Source for MemoryCache {
                 self.of.fetch(index, scratch, out)?;
                 begin = Instant::now();
                 let _ = self.kept[index].set(Box::from(&*out));
-                scratch.effort.add(Stage::Cache, begin);
+                scratch.times.add(Stage::Cache, begin);
                 return Ok(());
             }
             begin = Instant::now(); // another thread decoded it; waiting for that is no work of the cache
@@ -61,7 +61,7 @@ impl Source for MemoryCache {
         if let Some(bytes) = self.kept[index].get() {
             out.copy_from_slice(bytes);
         }
-        scratch.effort.add(Stage::Cache, begin);
+        scratch.times.add(Stage::Cache, begin);
         Ok(())
     }
 
