@@ -66,7 +66,7 @@ pub use progress::{ProgressRecord, ProgressWriter};
 pub use read::{RunData, read_run, read_run_toml, read_summary};
 pub use step::{EpochRecord, Part, StepRecord, TimeSplit};
 pub use study::{Cell, Form, Measurement, MeasurementWriter, PageCache, Study, Variant, read_study, work_of};
-pub use summary::{Exactness, InputFacts, PartialEpoch, Prepared, Status, Summary, Work};
+pub use summary::{Exactness, InputFacts, PartialEpoch, PreparedSummary, Status, Summary, Work};
 pub use writer::{StepWriter, Written};
 
 /// The format that this version writes, and the newest that it reads.

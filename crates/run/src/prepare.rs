@@ -180,7 +180,7 @@ pub fn prepare(options: &PrepareOptions, watcher: &dyn PrepareWatcher, stop: &At
             summary.warnings.push(format!("the class {name} has no records: all of its images were left out"));
         }
     }
-    summary.prepared = Some(paceline_record::Prepared {
+    summary.prepared = Some(paceline_record::PreparedSummary {
         destination: options.spec.destination.display().to_string(),
         shards: prepared.index.shards.len(),
         kept: prepared.kept,
