@@ -70,7 +70,7 @@ fn lists_of_integers_and_classes_that_are_one_hot() {
     let path = write(temp.path(), &records);
     check(&path, &ShardOptions::default(), 20);
     // Two classes have no record here, but are there.
-    assert_eq!(Records::open(&path, None, true).unwrap().classes(), ["0", "1", "2", "3", "4"]);
+    assert_eq!(Records::open(&path, None, true).unwrap().class_names(), ["0", "1", "2", "3", "4"]);
 }
 
 #[test]

@@ -97,7 +97,7 @@ fn a_folder_without_an_index_tells_its_classes() {
     two(dir.path());
     let records = Records::open(dir.path(), None, true).unwrap();
     check(&records, 0..8);
-    assert_eq!(records.classes(), ["daisy", "rose", "tulip"]);
+    assert_eq!(records.class_names(), ["daisy", "rose", "tulip"]);
     assert_eq!(records.counts(), [3, 3, 2]);
     assert_eq!(records.layout().words(), "image from `image`, class from `class`, its name from `label`");
     let place = format!("b.tfrecord.gz record 1 (byte {})", ours(5, 2, "tulip").len() + 16);
@@ -117,7 +117,7 @@ fn an_index_tells_parts_and_classes() {
     check(&open(None), 0..8);
     check(&open(Some("train")), 0..5);
     check(&open(Some("validation")), 5..8);
-    assert_eq!(open(None).classes().len(), 4);
+    assert_eq!(open(None).class_names().len(), 4);
     let error = refused(dir.path(), &ShardOptions { part: Some("test".into()), ..ShardOptions::default() });
     assert!(error.to_string().contains("it has train, validation"), "{error}");
 }
@@ -197,12 +197,12 @@ fn other_names_of_the_same_features_are_known() {
         ],
     ])
     .unwrap();
-    assert_eq!(records.classes(), ["0", "elk", "owl"]);
+    assert_eq!(records.class_names(), ["0", "elk", "owl"]);
     assert_eq!((records.label(0), records.label(1)), (2, 1));
 
     // As TensorFlow Datasets writes: `label` is the number.
     let records = write(&[&[("image", jpeg), ("label", Value::Ints(&[1]))]]).unwrap();
-    assert_eq!(records.classes(), ["0", "1"]);
+    assert_eq!(records.class_names(), ["0", "1"]);
 
     // Names alone.
     let of = |name: &'static [u8]| name;
@@ -211,7 +211,7 @@ fn other_names_of_the_same_features_are_known() {
         &[("image", jpeg), ("label", Value::Bytes(&[of(b"daisy")]))],
     ])
     .unwrap();
-    assert_eq!(records.classes(), ["daisy", "rose"]);
+    assert_eq!(records.class_names(), ["daisy", "rose"]);
     assert_eq!((records.label(0), records.label(1)), (1, 0));
 
     // Raw pixels with their shape.

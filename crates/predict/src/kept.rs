@@ -1,6 +1,6 @@
 //! Inputs as the model's batches take them: bad ones keep their place, and labels are those of the model.
 
-use paceline_data::{DataError, Features, Labelled, Samples, Scratch, Source};
+use paceline_data::{DataError, Features, Labelled, Samples, Scratch, Source, forward_to};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -34,35 +34,15 @@ impl Kept {
 }
 
 impl Labelled for Kept {
-    fn len(&self) -> usize {
-        self.source.len()
-    }
-
-    fn shape(&self) -> &[usize] {
-        self.source.shape()
-    }
-
-    fn class_names(&self) -> &[String] {
-        self.source.class_names()
-    }
+    forward_to!(source: len, shape, class_names, fingerprint);
 
     fn label(&self, index: usize) -> u32 {
         self.labels.apply(self.source.label(index))
     }
-
-    fn fingerprint(&self) -> String {
-        self.source.fingerprint()
-    }
 }
 
 impl Source for Kept {
-    fn place(&self, index: usize) -> String {
-        self.source.place(index)
-    }
-
-    fn stored(&self) -> &'static str {
-        self.source.stored()
-    }
+    forward_to!(source: place, stored);
 
     fn fetch(&self, index: usize, scratch: &mut Scratch, out: &mut [u8]) -> Result<(), DataError> {
         if let Err(error) = self.source.fetch(index, scratch, out) {
@@ -80,24 +60,10 @@ pub(crate) struct WithModelLabels {
 }
 
 impl Labelled for WithModelLabels {
-    fn len(&self) -> usize {
-        self.samples.len()
-    }
-
-    fn shape(&self) -> &[usize] {
-        self.samples.shape()
-    }
-
-    fn class_names(&self) -> &[String] {
-        self.samples.class_names()
-    }
+    forward_to!(samples: len, shape, class_names, fingerprint);
 
     fn label(&self, index: usize) -> u32 {
         self.labels.apply(self.samples.label(index))
-    }
-
-    fn fingerprint(&self) -> String {
-        self.samples.fingerprint()
     }
 }
 

@@ -84,11 +84,11 @@ fn check_parts(path: &Path, records: &Records, parts: &[(Role, std::ops::Range<u
         let names: Vec<&str> = parts.iter().map(|(role, _)| role.name()).collect();
         return Err(ShardError::NoTraining { path: place(), parts: names.join(" and ") }.into());
     }
-    let mut learned = vec![false; records.classes().len()];
+    let mut learned = vec![false; records.class_names().len()];
     training.clone().for_each(|index| learned[records.label(index) as usize] = true);
     for (role, range) in &parts[1..] {
         if let Some(index) = range.clone().find(|&index| !learned[records.label(index) as usize]) {
-            let class = records.classes()[records.label(index) as usize].clone();
+            let class = records.class_names()[records.label(index) as usize].clone();
             return Err(ShardError::ExtraClass { path: place(), part: role.name(), class }.into());
         }
     }

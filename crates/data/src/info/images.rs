@@ -32,7 +32,7 @@ impl Catalogue {
                     if saver.saved.len() == look.first {
                         break;
                     }
-                    let saved = saver.file(&list.path(index), &list.classes()[list.class(index)]);
+                    let saved = saver.file(&list.path(index), &list.class_names()[list.label(index) as usize]);
                     saved.or_else(|error| skipped.skip(error))?;
                 }
             }

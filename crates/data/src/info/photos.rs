@@ -100,7 +100,7 @@ pub(super) fn look(path: &Path, look: &InfoOptions) -> Result<PhotosInfo> {
             Ok((header, _)) => shown::image(&header),
             Err(error) => error.to_string(),
         };
-        PhotoShown { class: photos.classes()[photos.class(index)].clone(), path, image }
+        PhotoShown { class: photos.class_names()[photos.label(index) as usize].clone(), path, image }
     });
     Ok(PhotosInfo {
         path: path.to_path_buf(),
@@ -116,7 +116,7 @@ pub(super) fn look(path: &Path, look: &InfoOptions) -> Result<PhotosInfo> {
 }
 
 fn classes(photos: &Photos) -> Vec<ClassCount> {
-    let classes = photos.classes().iter().zip(photos.counts());
+    let classes = photos.class_names().iter().zip(photos.counts());
     classes.map(|(name, count)| ClassCount { name: name.clone(), count }).collect()
 }
 

@@ -70,7 +70,7 @@ impl Photos {
     }
 
     /// Names of the classes, sorted. Whether one is enough is for the caller to decide.
-    pub fn classes(&self) -> &[String] {
+    pub fn class_names(&self) -> &[String] {
         &self.classes
     }
 
@@ -84,9 +84,9 @@ impl Photos {
         PathBuf::from(from_bytes(self.bytes(&self.files[index])))
     }
 
-    /// The class of a file.
-    pub fn class(&self, index: usize) -> usize {
-        self.files[index].class as usize
+    /// The class of a file, by number; [`UNLABELLED`](crate::UNLABELLED) where none is known.
+    pub fn label(&self, index: usize) -> u32 {
+        self.files[index].class
     }
 
     /// How many files of each class.

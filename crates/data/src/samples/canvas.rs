@@ -48,6 +48,10 @@ impl Canvas {
         format!("{:?} {:?}", self.shape, self.fit)
     }
 
+    pub(super) fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
     fn target(&self, fit: Fit) -> Target {
         Target { width: self.shape[1], height: self.shape[0], fit, full: false }
     }

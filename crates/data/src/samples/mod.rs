@@ -7,8 +7,10 @@
 mod canvas;
 mod fake;
 mod files;
+mod forward;
 mod identity;
 mod image_set;
+mod in_memory;
 mod part;
 mod records;
 mod relabelled;
@@ -49,7 +51,13 @@ pub enum Features<'a> {
     F32(&'a [f32]),
 }
 
-impl Features<'_> {
+impl<'a> Features<'a> {
+    /// The bytes of an image, which stand for 0 to 1.
+    #[inline]
+    pub fn pixels(bytes: &'a [u8]) -> Self {
+        Self::U8 { bytes, scale: 1.0 / 255.0, offset: 0.0 }
+    }
+
     /// How many values.
     pub fn len(&self) -> usize {
         match self {

@@ -4,7 +4,7 @@ use super::canvas::Canvas;
 use super::identity::pieces;
 use super::{Labelled, Scratch, Source, Stage, fingerprint_of};
 use crate::shards::{Encoding, Records};
-use crate::{DataError, Result};
+use crate::{DataError, Result, forward_to};
 use paceline_image::Fit;
 use sha2::{Digest, Sha256};
 use std::borrow::Cow;
@@ -59,21 +59,8 @@ impl RecordImages {
 }
 
 impl Labelled for RecordImages {
-    fn len(&self) -> usize {
-        self.records.len()
-    }
-
-    fn shape(&self) -> &[usize] {
-        &self.canvas.shape
-    }
-
-    fn class_names(&self) -> &[String] {
-        self.records.classes()
-    }
-
-    fn label(&self, index: usize) -> u32 {
-        self.records.label(index)
-    }
+    forward_to!(records: len, class_names, label);
+    forward_to!(canvas: shape);
 
     /// Of every record its length, its checksum as the file has it, its label and pieces of its image, and the digests of
     /// the index if there is one. The digests alone would not do: an index may lie beside shards that were replaced.
@@ -99,9 +86,7 @@ impl Labelled for RecordImages {
 }
 
 impl Source for RecordImages {
-    fn place(&self, index: usize) -> String {
-        self.records.place(index)
-    }
+    forward_to!(records: place);
 
     fn stored(&self) -> &'static str {
         if self.stored.is_some() { "raw" } else { "records" }

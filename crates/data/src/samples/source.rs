@@ -1,7 +1,8 @@
 //! Samples that must be fetched and decoded: record shards and image files.
 
+use super::in_memory::InMemory;
 use super::{Features, Labelled, Samples, fingerprint_of};
-use crate::{DataError, Result};
+use crate::{DataError, Result, forward_to};
 use paceline_image::{Decoder, Pixels, Resizer};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -102,25 +103,7 @@ impl ImagesInMemory {
 }
 
 impl Labelled for ImagesInMemory {
-    fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    fn shape(&self) -> &[usize] {
-        self.0.shape()
-    }
-
-    fn class_names(&self) -> &[String] {
-        self.0.class_names()
-    }
-
-    fn label(&self, index: usize) -> u32 {
-        self.0.label(index)
-    }
-
-    fn fingerprint(&self) -> String {
-        self.0.fingerprint()
-    }
+    forward_to!(0: len, shape, class_names, label, fingerprint);
 }
 
 impl Source for ImagesInMemory {
@@ -145,11 +128,7 @@ impl Source for ImagesInMemory {
 
 /// The first samples of a source, decoded into memory: for trials.
 pub struct Preview {
-    shape: Vec<usize>,
-    size: usize,
-    pixels: Vec<u8>,
-    labels: Vec<u32>,
-    class_names: Vec<String>,
+    images: InMemory<u8, u32>,
     /// What it took on one thread.
     pub times: StageTimes,
 }
@@ -169,34 +148,20 @@ impl Preview {
             labels.push(source.label(index));
         }
         let (shape, class_names) = (source.shape().to_vec(), source.class_names().to_vec());
-        Ok(Self { shape, size, pixels, labels, class_names, times: scratch.times })
+        Ok(Self { images: InMemory::new(shape, pixels, labels, class_names), times: scratch.times })
     }
 }
 
 impl Labelled for Preview {
-    fn len(&self) -> usize {
-        self.labels.len()
-    }
-
-    fn shape(&self) -> &[usize] {
-        &self.shape
-    }
-
-    fn class_names(&self) -> &[String] {
-        &self.class_names
-    }
-
-    fn label(&self, index: usize) -> u32 {
-        self.labels[index]
-    }
+    forward_to!(images: len, shape, class_names, label);
 
     fn fingerprint(&self) -> String {
-        fingerprint_of([b"preview" as &[u8], &self.pixels])
+        fingerprint_of([b"preview" as &[u8], &self.images.values])
     }
 }
 
 impl Samples for Preview {
     fn features(&self, index: usize) -> Features<'_> {
-        Features::U8 { bytes: &self.pixels[index * self.size..][..self.size], scale: 1.0 / 255.0, offset: 0.0 }
+        Features::pixels(self.images.row(index))
     }
 }

@@ -122,7 +122,7 @@ impl Records {
     }
 
     /// Names of the classes.
-    pub fn classes(&self) -> &[String] {
+    pub fn class_names(&self) -> &[String] {
         &self.classes
     }
 

@@ -70,7 +70,7 @@ impl Manifest {
         // `photos`, `photos/` and a link to it are one source.
         let source = &std::fs::canonicalize(source).map_err(|e| Error::io("read", source, &e))?;
         let listing = Listing::of(source)?;
-        let classes = listing.train.classes();
+        let classes = listing.train.class_names();
         if classes.len() < 2 && !one_class {
             return Err(Error::user(format!(
                 "{}: all images are of one class ({}); give a folder with a folder for each class, or say --one-class if that is meant",
@@ -89,7 +89,7 @@ impl Manifest {
             (parts[at].1, index)
         };
         let given: Vec<(Role, usize)> = parts.iter().map(|(role, photos)| (*role, photos.len())).collect();
-        let class_of = |index: usize| find(index).0.class(find(index).1);
+        let class_of = |index: usize| find(index).0.label(find(index).1) as usize;
         let wanted = assign(&given, classes.len(), &class_of, settings)?;
         let path = folder.join(FILES);
         let failed = |e: std::io::Error| Error::io("write", &path, &e);
@@ -111,7 +111,7 @@ impl Manifest {
                 let image = photos.path(index);
                 let image = std::path::absolute(&image).unwrap_or(image);
                 let name = image.as_os_str().as_bytes();
-                let class = photos.class(index) as u32;
+                let class = photos.label(index);
                 out.write_all(&class.to_le_bytes())
                     .and_then(|()| out.write_all(&(name.len() as u32).to_le_bytes()))
                     .and_then(|()| out.write_all(name))

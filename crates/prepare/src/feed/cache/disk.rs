@@ -8,11 +8,11 @@
 //! compared with the source, and if one differs the file is made anew. Whoever has a whole file open holds a shared lock on it, so that
 //! `paceline data cache --clear` can tell.
 
+use super::Turns;
 use super::file::{Head, Unfit};
 use super::owner::{self, SIGN};
-use super::{Turns, as_within};
 use paceline_base::{Error, text};
-use paceline_data::{Result, Scratch, Source, Stage};
+use paceline_data::{Labelled, Result, Scratch, Source, Stage, forward_to};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -303,16 +303,12 @@ impl Drop for DiskCache {
     }
 }
 
-as_within!(DiskCache);
+impl Labelled for DiskCache {
+    forward_to!(of: len, shape, class_names, label, fingerprint);
+}
 
 impl Source for DiskCache {
-    fn place(&self, index: usize) -> String {
-        self.of.place(index)
-    }
-
-    fn stored(&self) -> &'static str {
-        self.of.stored()
-    }
+    forward_to!(of: place, stored);
 
     fn fetch(&self, index: usize, scratch: &mut Scratch, out: &mut [u8]) -> Result<()> {
         let present = || matches!(self.state[index].load(SeqCst), UNCHECKED | GOOD);

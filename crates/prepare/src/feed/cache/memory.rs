@@ -1,8 +1,8 @@
 //! Decoded samples in memory.
 
-use super::{Turns, as_within, decoded_bytes};
+use super::{Turns, decoded_bytes};
 use paceline_base::{Error, text};
-use paceline_data::{Result, Scratch, Source, Stage};
+use paceline_data::{Labelled, Result, Scratch, Source, Stage, forward_to};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -34,16 +34,12 @@ impl MemoryCache {
     }
 }
 
-as_within!(MemoryCache);
+impl Labelled for MemoryCache {
+    forward_to!(of: len, shape, class_names, label, fingerprint);
+}
 
 impl Source for MemoryCache {
-    fn place(&self, index: usize) -> String {
-        self.of.place(index)
-    }
-
-    fn stored(&self) -> &'static str {
-        self.of.stored()
-    }
+    forward_to!(of: place, stored);
 
     fn fetch(&self, index: usize, scratch: &mut Scratch, out: &mut [u8]) -> Result<()> {
         let mut begin = Instant::now();
