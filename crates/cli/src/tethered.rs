@@ -71,7 +71,7 @@ pub fn prefix() -> &'static str {
         if number == 0 || std::env::var_os(VARIABLE).is_none() {
             return String::new();
         }
-        format!("[{number} {}] ", paceline::comm::world::host_name())
+        format!("[{number} {}] ", paceline::system::host_name())
     })
 }
 

@@ -14,7 +14,7 @@ use crate::stop::{Asked, StopRequests, StopSignal};
 use crate::word::{LastWords, Order, Progress, VARIABLE, Word};
 use crate::{facts, secret};
 use paceline_base::{Error, Result};
-use paceline_record::machine;
+use paceline_system::machine;
 use serde::Serialize;
 use std::net::IpAddr;
 use std::os::unix::process::ExitStatusExt;

@@ -26,7 +26,7 @@ use crate::stop::StopSignal;
 use crate::word::{Beat, Doing, Hello, LOST, LastWords, Order, Orders, Progress, VARIABLE, Word, line, parse_variable};
 use paceline_base::{Error, Kind, Result};
 use paceline_comm::world::{all_wait, end_at_once};
-use paceline_record::machine;
+use paceline_system::machine;
 use sha2::{Digest, Sha256};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -108,7 +108,7 @@ impl Tether {
             Error::user(format!(
                 "{} cannot reach paceline launch at {address}: {why}; open that port, or give launch --address with an \
                  address that all hosts reach",
-                paceline_comm::world::host_name()
+                paceline_system::host_name()
             ))
         };
         let found = (host, port).to_socket_addrs().map_err(|e| cannot(e.to_string()))?.next();
@@ -138,7 +138,7 @@ impl Tether {
             process,
         });
         let (sender, orders) = channel();
-        let nonce = Sha256::digest(token.as_bytes())[..6].iter().map(|b| format!("{b:02x}")).collect();
+        let nonce = paceline_system::hex(&Sha256::digest(token.as_bytes())[..6]);
         let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
             std::thread::Builder::new()
                 .name(name.into())
@@ -223,7 +223,7 @@ impl Tether {
             true => format!(
                 " (it runs in {}, since {} has no folder {}: make it there, or give whole paths)",
                 here.display(),
-                paceline_comm::world::host_name(),
+                paceline_system::host_name(),
                 self.folder.display()
             ),
             false => String::new(),
@@ -307,7 +307,7 @@ fn join(stream: TcpStream, token: &str, process: usize, processes: usize) -> std
         nonce: nonce.clone(),
         process,
         processes,
-        host: paceline_comm::world::host_name(),
+        host: paceline_system::host_name(),
         pid: std::process::id(),
     };
     (&stream).write_all(line(&Word::Hello(hello)).as_bytes()).map_err(closed)?;

@@ -13,7 +13,7 @@ use paceline_engine::Ended;
 use paceline_kernels::cpu::Isa;
 use paceline_kernels::{Cpu, CpuOptions};
 use paceline_launch::{Doing, Facts, Tether};
-use paceline_record::threads::cores;
+use paceline_system::threads::cores;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::ops::Range;

@@ -22,8 +22,9 @@ use paceline_launch::{Doing, Tether};
 use paceline_plan::{Batches, Compression, Plan, lower};
 use paceline_record::{
     CpuShare, CpuWatch, EpochRecord, Exactness, Monitor, PartialEpoch, Patience, RunDir, StepWriter, Summary,
-    TimeSplit, cpu_of_job, machine, read_run,
+    TimeSplit, cpu_of_job, read_run,
 };
+use paceline_system::machine;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -67,7 +68,7 @@ fn keep_copies(config: &Config, dir: &RunDir) -> Result<()> {
     for (file, copy) in [(&config.model.file, MODEL_COPY), (&config.strategy.plan, PLAN_COPY)] {
         if let Some(path) = file {
             let text = crate::resolve::read_text("read", path)?;
-            paceline_record::atomic::write(&dir.path().join(copy), text.as_bytes())?;
+            paceline_system::atomic::write(&dir.path().join(copy), text.as_bytes())?;
         }
     }
     Ok(())

@@ -19,7 +19,8 @@ use std::fmt::Write;
 use std::path::Path;
 
 use paceline_base::Result;
-use paceline_record::{RunData, StepRecord, Summary, Work, atomic};
+use paceline_record::{RunData, StepRecord, Summary, Work};
+use paceline_system::atomic;
 
 use crate::compare::compare_summaries;
 use crate::digest;

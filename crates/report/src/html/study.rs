@@ -4,7 +4,8 @@ use std::fmt::Write;
 use std::path::Path;
 
 use paceline_base::{Result, text};
-use paceline_record::{PageCache, Status, Study, atomic};
+use paceline_record::{PageCache, Status, Study};
+use paceline_system::atomic;
 
 use super::chart::COLOURS;
 use super::escape::Esc;
