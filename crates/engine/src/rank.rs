@@ -5,12 +5,11 @@
 
 use crate::program::{self, Due, Instruction, Program};
 use paceline_base::kernel::{BufferId, Call, StepArgs, Values};
-use paceline_base::{Error, Result};
+use paceline_base::{Error, Result, TimeSplit};
 use paceline_comm::{Comm, Ticket};
 use paceline_data::{Features, Samples, Supply};
 use paceline_kernels::{Device, Event, Staging};
 use paceline_plan::Schedule;
-use paceline_record::TimeSplit;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

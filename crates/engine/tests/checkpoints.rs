@@ -3,6 +3,7 @@
 mod common;
 
 use common::Toy;
+use paceline_base::Monitor;
 use paceline_base::optim::Rule;
 use paceline_base::units::GlobalBatch;
 use paceline_data::{Labelled, Order, Visits};
@@ -13,7 +14,6 @@ use paceline_engine::{
 use paceline_graph::{Graph, presets};
 use paceline_kernels::{Cpu, CpuOptions, Device};
 use paceline_plan::{Batches, Plan, lower};
-use paceline_record::Monitor;
 use std::path::Path;
 use std::sync::Arc;
 

@@ -4,9 +4,10 @@
 
 use paceline_base::stage::Stage;
 use paceline_base::text::counted;
+use paceline_base::{Monitor, TimeSplit, number};
 use serde::{Deserialize, Serialize};
 
-use crate::{CpuUse, EpochRecord, FORMAT, Machine, Monitor, TimeSplit, number};
+use crate::{CpuUse, EpochRecord, FORMAT, Machine};
 
 /// How a run stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use paceline_base::layout::{Column, Style, columns, indent, labelled, paragraphs, table};
 use paceline_base::text;
-use paceline_record::{Exactness, Part, Status, Summary, TimeSplit};
+use paceline_base::{Part, TimeSplit};
+use paceline_record::{Exactness, Status, Summary};
 
 use crate::format::{self, plain};
 use crate::verdict::of_summary;

@@ -2,8 +2,8 @@
 //!
 //! What is the same in all runs is said once above the table, which leaves room for what differs.
 
+use paceline_base::Part;
 use paceline_base::layout::{Column, Style, paragraphs, table};
-use paceline_record::Part;
 
 use crate::compare::{Comparison, Row, Score, Wins};
 use crate::format::{self, plain};

@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use paceline_base::text;
-use paceline_record::{Part, Summary, TimeSplit};
+use paceline_base::{Part, TimeSplit};
+use paceline_record::Summary;
 
 use super::chart::COLOURS;
 use super::escape::Esc;

@@ -2,7 +2,8 @@
 
 use paceline_base::stage::Stage;
 use paceline_base::text;
-use paceline_record::{InputFacts, Part, TimeSplit};
+use paceline_base::{Part, TimeSplit};
+use paceline_record::InputFacts;
 
 use super::time::BOUND;
 use super::{Level, Topic, Verdict};

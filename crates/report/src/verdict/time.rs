@@ -1,6 +1,7 @@
 //! What the split of the time says, per rank: averages over all ranks hide the one that all others wait for.
 
-use paceline_record::{CpuUse, Part, TimeSplit};
+use paceline_base::{Part, TimeSplit};
+use paceline_record::CpuUse;
 
 use super::{Level, Topic, Verdict};
 use crate::compare::{Comparison, Row, SPEED_NOISE};
