@@ -4,10 +4,10 @@
 //! small beside the images that they pass over. Which algorithm a shape gets is part of [`Tuning`](crate::Tuning).
 
 mod direct;
+mod epilogue;
 pub mod measure;
 mod plan;
 mod scheme;
-mod sink;
 mod source;
 mod submit;
 mod tile;

@@ -1,9 +1,9 @@
 //! From a convolution's call to its kernels: packs weights, divides the work over threads, adds up partial gradients.
 
 use super::direct::{self, Geometry, Weight};
+use super::epilogue::Epilogue;
 use super::plan::{Algorithm, ConvCase, Pass, Plan};
 use super::scheme::{Scheme, Tile2Kernel3, Tile2Kernel5, Tile4Kernel3};
-use super::sink::Sink;
 use super::source::{Content, Image, Source};
 use super::winograd::{self, Shape};
 use crate::cpu::Cpu;
@@ -81,7 +81,7 @@ impl Cpu {
         let relu = activation == Some(Activation::Relu);
         assert!(pool.is_none() || relu || activation.is_none(), "a pool behind {activation:?} in one kernel");
         let case = ConvCase { pass: Pass::Forward, dims: *d, pool };
-        let sink = Sink {
+        let epilogue = Epilogue {
             bias: if bias { self.at(a[3]) } else { null() },
             relu,
             y: self.at(a[2]),
@@ -98,7 +98,7 @@ impl Cpu {
             output: output(d),
             pad: [d.pad[0] as isize, d.pad[1] as isize],
         };
-        self.convolve(&case, shape, source, sink, self.at(a[1]));
+        self.convolve(&case, shape, source, epilogue, self.at(a[1]));
         if let Some(f) = activation.filter(|_| !relu) {
             self.activate(f, d.output_len(), &[a[2], a[2]]);
         }
@@ -114,7 +114,7 @@ impl Cpu {
         let relu = through == Some(Activation::Relu);
         let saved = through.map(|_| a[3 + usize::from(pooled.is_some())]);
         let case = ConvCase { pass: Pass::Data, dims: *d, pool: pooled };
-        let sink = Sink {
+        let epilogue = Epilogue {
             bias: null(),
             relu: false,
             y: self.at(a[2]),
@@ -124,21 +124,21 @@ impl Cpu {
         let source = self.gradient(d, a[0], pooled.map(|p| (p, a[3])));
         let turned = |axis: usize| (d.kernel[axis] as isize - 1) - d.pad[axis] as isize;
         let shape = Shape { samples: d.samples, input: output(d), output: input(d), pad: [turned(0), turned(1)] };
-        self.convolve(&case, shape, source, sink, self.at(a[1]));
+        self.convolve(&case, shape, source, epilogue, self.at(a[1]));
         if let (Some(f), Some(saved)) = (through.filter(|_| !relu), saved) {
             self.activate_backward(f, d.input_len(), &[a[2], saved, a[2]]);
         }
     }
 
     /// The output, or the gradient of the input.
-    fn convolve(&mut self, case: &ConvCase, shape: Shape, source: Source, sink: Sink, w: *const f32) {
+    fn convolve(&mut self, case: &ConvCase, shape: Shape, source: Source, epilogue: Epilogue, w: *const f32) {
         if shape.samples == 0 || shape.output.len() == 0 {
             return;
         }
         let plan = self.conv_planned(case);
         match &plan.geometry {
-            Some(geometry) => self.convolve_directly(case, &plan, geometry, shape, source, sink, w),
-            None => with_scheme!(plan.algorithm, self.convolve_by_tiles(case, &plan, shape, source, sink, w)),
+            Some(geometry) => self.convolve_directly(case, &plan, geometry, shape, source, epilogue, w),
+            None => with_scheme!(plan.algorithm, self.convolve_by_tiles(case, &plan, shape, source, epilogue, w)),
         }
     }
 
@@ -150,7 +150,7 @@ impl Cpu {
         geometry: &Geometry,
         shape: Shape,
         source: Source,
-        sink: Sink,
+        epilogue: Epilogue,
         w: *const f32,
     ) {
         let (isa, scratch) = (self.isa, Shared(self.conv_scratch()));
@@ -167,7 +167,7 @@ impl Cpu {
                 packed: scratch.get(),
                 samples: shape.samples,
                 output: shape.output,
-                sink,
+                epilogue,
                 strips: (0, 0),
                 scratch: null_mut(),
             });
@@ -187,7 +187,7 @@ impl Cpu {
         plan: &Plan,
         shape: Shape,
         source: Source,
-        sink: Sink,
+        epilogue: Epilogue,
         w: *const f32,
     ) {
         let (isa, scratch) = (self.isa, Shared(self.conv_scratch()));
@@ -213,7 +213,7 @@ impl Cpu {
             shape,
             source,
             u: scratch.get(),
-            sink,
+            epilogue,
             zeros: case.pass == Pass::Forward,
             block: plan.block,
             tiles: (0, 0),
