@@ -4,8 +4,8 @@
 //! come so far. The sum is taken on each rank in part order, then among the ranks in rank order, so that all of them go on
 //! with the same bits.
 
+use super::parameter_layout::ParameterSlot;
 use super::step::Step;
-use super::store::Home;
 use paceline_base::collective::Collective;
 use paceline_base::kernel::{BufferId, Kernel};
 use paceline_base::region::{Region, Strided};
@@ -76,14 +76,14 @@ impl Step<'_> {
                 Role::Output => self.results[&(node, index)],
                 Role::Saved(i) => self.saved[&(node, index)][i],
                 Role::Param(i) => {
-                    self.copies.get(&(node, index, i)).copied().unwrap_or_else(|| self.home(node, i, index).param)
+                    self.copies.get(&(node, index, i)).copied().unwrap_or_else(|| self.slot(node, i, index).param)
                 }
                 Role::OutputGrad => output_grad.expect("only backward kernels read the output's gradient"),
                 Role::InputGrad(i) => self.input_grads[&(node, i, index)],
                 Role::Metrics => self.context.metrics[rank],
                 Role::Labels => self.labels(node, &part.needs.output, rank),
                 Role::ParamGrad(i) => {
-                    let grad = self.home(node, i, index).grad.expect("only trained parameters have gradients");
+                    let grad = self.slot(node, i, index).grad.expect("only trained parameters have gradients");
                     if self.written.insert((rank, grad)) {
                         grad
                     } else {
@@ -101,10 +101,10 @@ impl Step<'_> {
         }
     }
 
-    fn home(&self, node: NodeId, param: usize, index: usize) -> &Home {
+    fn slot(&self, node: NodeId, param: usize, index: usize) -> &ParameterSlot {
         let part = &self.parts.of[node][index];
         let region = part.needs.params[param].as_ref().expect("a part launches only on parameters that it uses");
-        self.context.store.home(node, param, region, part.rank)
+        self.context.layout.slot(node, param, region, part.rank)
     }
 
     /// Of several parts on one rank that move the same values, the first does it; the others read and move a copy that is
@@ -116,8 +116,8 @@ impl Step<'_> {
             let before = &self.parts.of[node][..index];
             if before.iter().any(|p| p.rank == part.rank && p.needs.params[i] == part.needs.params[i]) {
                 let (values, len) = {
-                    let home = self.home(node, i, index);
-                    (home.param, self.buffers.of[part.rank][home.param.0 as usize].len)
+                    let slot = self.slot(node, i, index);
+                    (slot.param, self.buffers.of[part.rank][slot.param.0 as usize].len)
                 };
                 let copy = self.buffer(part.rank, format!("{} for part {index}", param.name), len);
                 let walk = Strided::contiguous(0, 0, len);

@@ -2,7 +2,7 @@
 
 use super::Buffers;
 use super::launch::Stages;
-use super::store::Homes;
+use super::parameter_layout::ParameterLayout;
 use crate::plan::{Compression, Parts};
 use crate::schedule::{PhaseKind, Size, Task, TaskKind};
 use paceline_base::collective::{Collective, chunk};
@@ -16,7 +16,7 @@ use std::collections::{HashMap, HashSet};
 /// What does not change during the lowering of a step.
 pub struct Context<'a> {
     pub graph: &'a Graph,
-    pub store: &'a Homes,
+    pub layout: &'a ParameterLayout,
     pub metrics: &'a [BufferId],
     pub rule: Rule,
     pub phase: usize,
@@ -86,12 +86,12 @@ pub fn lower_step(context: &Context<'_>, parts: Parts, samples: usize, buffers: 
     let ranks: Vec<usize> = (0..context.metrics.len()).collect();
     step.collective(None, Collective::AllReduce, &ranks, context.metrics, 4);
     if context.kind == PhaseKind::Train {
-        let mut sent = vec![false; context.store.buckets.len()];
+        let mut sent = vec![false; context.layout.buckets.len()];
         for node in (0..nodes).rev() {
             step.backward(node);
             step.exchange(node, &mut sent);
         }
-        for bucket in (0..context.store.buckets.len()).filter(|&b| context.store.buckets[b].trained) {
+        for bucket in (0..context.layout.buckets.len()).filter(|&b| context.layout.buckets[b].trained) {
             step.update(bucket);
         }
     }
@@ -248,15 +248,15 @@ impl Step<'_> {
 
     /// After a node's backward pass: ranks without samples contribute zeros, and complete buckets leave.
     fn exchange(&mut self, node: NodeId, sent: &mut [bool]) {
-        let store = self.context.store;
-        for (_, region, rank, home) in store.of_node(node) {
-            if let Some(grad) = home.grad
+        let layout = self.context.layout;
+        for (_, region, rank, slot) in layout.of_node(node) {
+            if let Some(grad) = slot.grad
                 && self.written.insert((rank, grad))
             {
                 self.kernel(node, 0, rank, Kernel::Zero { len: region.len() }, vec![grad]);
             }
         }
-        for (number, bucket) in store.buckets.iter().enumerate().filter(|(_, b)| b.trained) {
+        for (number, bucket) in layout.buckets.iter().enumerate().filter(|(_, b)| b.trained) {
             let complete = bucket.entries.iter().all(|e| {
                 let owner = self.context.graph.nodes.iter().position(|n| n.params.iter().any(|p| p.id == e.id));
                 owner.is_some_and(|o| o >= node)
@@ -283,7 +283,7 @@ impl Step<'_> {
     }
 
     fn update(&mut self, number: usize) {
-        let bucket = &self.context.store.buckets[number];
+        let bucket = &self.context.layout.buckets[number];
         let rule = self.context.rule;
         for (member, &rank) in bucket.group.iter().enumerate() {
             let range = if bucket.sharded { chunk(bucket.len, bucket.group.len(), member) } else { 0..bucket.len };
