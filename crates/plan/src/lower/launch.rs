@@ -1,4 +1,4 @@
-//! From an operator's launches to tasks: buffers in the place of roles, and sums over parts between the stages of one node.
+//! From an operator's launches to tasks: buffers in the place of roles, and sums over parts between the kernels of one node.
 //!
 //! A part's launches run as they come, up to its first sum over parts; what follows waits until all parts of the node have
 //! come so far. The sum is taken on each rank in part order, then among the ranks in rank order, so that all of them go on
@@ -15,11 +15,11 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// What the parts of a node have yet to do: their launches from a sum over parts on.
 #[derive(Default)]
-pub struct Stages {
-    waiting: Vec<Waiting>,
+pub struct PendingParts {
+    waiting: Vec<PendingPart>,
 }
 
-struct Waiting {
+struct PendingPart {
     part: usize,
     output_grad: Option<BufferId>,
     launches: VecDeque<Launch>,
@@ -33,30 +33,30 @@ impl Step<'_> {
         part: usize,
         launches: Vec<Launch>,
         output_grad: Option<BufferId>,
-        stages: &mut Stages,
+        pending: &mut PendingParts,
     ) {
-        let mut waiting = Waiting { part, output_grad, launches: launches.into() };
+        let mut waiting = PendingPart { part, output_grad, launches: launches.into() };
         self.advance(node, &mut waiting);
         if !waiting.launches.is_empty() {
-            stages.waiting.push(waiting);
+            pending.waiting.push(waiting);
         }
     }
 
     /// Takes the sums, and runs what waited for them.
-    pub fn finish(&mut self, node: NodeId, mut stages: Stages) {
-        while let Some(Launch::SumParts { saved, param }) = stages.waiting.first().and_then(|w| w.launches.front()) {
+    pub fn finish(&mut self, node: NodeId, mut pending: PendingParts) {
+        while let Some(Launch::SumParts { saved, param }) = pending.waiting.first().and_then(|w| w.launches.front()) {
             let (saved, param) = (*saved, *param);
-            let parts: Vec<usize> = stages.waiting.iter().map(|w| w.part).collect();
+            let parts: Vec<usize> = pending.waiting.iter().map(|w| w.part).collect();
             self.sum_parts(node, &parts, saved, param);
-            for waiting in &mut stages.waiting {
+            for waiting in &mut pending.waiting {
                 waiting.launches.pop_front();
                 self.advance(node, waiting);
             }
-            stages.waiting.retain(|w| !w.launches.is_empty());
+            pending.waiting.retain(|w| !w.launches.is_empty());
         }
     }
 
-    fn advance(&mut self, node: NodeId, waiting: &mut Waiting) {
+    fn advance(&mut self, node: NodeId, waiting: &mut PendingPart) {
         while let Some(Launch::Kernel { .. }) = waiting.launches.front() {
             if let Some(Launch::Kernel { kernel, args }) = waiting.launches.pop_front() {
                 self.launch(node, waiting.part, kernel, &args, waiting.output_grad);

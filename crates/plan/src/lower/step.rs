@@ -1,7 +1,7 @@
 //! One kind of step: forward, loss, backward, gradient exchange, update.
 
 use super::Buffers;
-use super::launch::Stages;
+use super::launch::PendingParts;
 use super::parameter_layout::ParameterLayout;
 use crate::plan::{Compression, Parts};
 use crate::schedule::{PhaseKind, Size, Task, TaskKind};
@@ -23,9 +23,9 @@ pub struct Context<'a> {
     pub kind: PhaseKind,
 }
 
-/// A produced region.
+/// A region of an output, and the buffer that holds it.
 #[derive(Clone, Debug)]
-pub struct Piece {
+pub struct Produced {
     pub rank: usize,
     pub region: Region,
     pub buffer: BufferId,
@@ -40,7 +40,7 @@ pub struct Step<'a> {
     samples: usize,
     seq: u64,
     /// What each node produced, by part; empty parts are left out.
-    pub outputs: Vec<Vec<Piece>>,
+    pub outputs: Vec<Vec<Produced>>,
     /// Whether a node's output is a sum of its pieces.
     pub partial: Vec<bool>,
     /// Regions already present on a rank.
@@ -143,7 +143,7 @@ impl Step<'_> {
         let moves = self.training() && n.params.iter().any(|p| !p.spec.trained);
         let wanted = self.input_grads_wanted(node);
         let shape = batched(self.samples, &n.shape);
-        let mut stages = Stages::default();
+        let mut pending = PendingParts::default();
         for index in 0..self.parts.of[node].len() {
             let part = self.parts.of[node][index].clone();
             let (rank, empty) = (part.rank, part.needs.output.is_empty());
@@ -183,13 +183,13 @@ impl Step<'_> {
                 if moves {
                     self.copy_moved(node, index);
                 }
-                self.begin(node, index, n.op.forward(&local), None, &mut stages);
+                self.begin(node, index, n.op.forward(&local), None, &mut pending);
             }
             if !empty {
-                self.outputs[node].push(Piece { rank, region: part.needs.output.clone(), buffer: output });
+                self.outputs[node].push(Produced { rank, region: part.needs.output.clone(), buffer: output });
             }
         }
-        self.finish(node, stages);
+        self.finish(node, pending);
     }
 
     fn backward(&mut self, node: NodeId) {
@@ -200,14 +200,14 @@ impl Step<'_> {
         }
         let wanted = self.input_grads_wanted(node);
         let shape = batched(self.samples, &n.shape);
-        let mut stages = Stages::default();
+        let mut pending = PendingParts::default();
         for index in 0..self.parts.of[node].len() {
             let part = self.parts.of[node][index].clone();
             if part.needs.output.is_empty() {
                 continue;
             }
             let piece =
-                Piece { rank: part.rank, region: part.needs.output.clone(), buffer: self.results[&(node, index)] };
+                Produced { rank: part.rank, region: part.needs.output.clone(), buffer: self.results[&(node, index)] };
             let output_grad = self.output_grad(node, &piece);
             for (slot, region) in part.needs.inputs.iter().enumerate().filter(|(s, _)| wanted[*s]) {
                 let buffer = if n.op.passes_gradient() {
@@ -229,9 +229,9 @@ impl Step<'_> {
                 training: true,
                 input_grads: &wanted,
             };
-            self.begin(node, index, n.op.backward(&local), Some(output_grad), &mut stages);
+            self.begin(node, index, n.op.backward(&local), Some(output_grad), &mut pending);
         }
-        self.finish(node, stages);
+        self.finish(node, pending);
     }
 
     /// The labels of these samples, loaded once.
