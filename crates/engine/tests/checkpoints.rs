@@ -71,7 +71,7 @@ fn go(dir: &Path, every: CheckpointEvery, max_steps: u64, keep: usize, rate: f64
         min_delta: 0.0,
         max_steps,
         checkpoint: every,
-        carry_over: true,
+        defer_updates: true,
     };
     let visits = Visits::all(Order::new(data.len(), 1));
     let input = Input::Memory { samples: &data, visits: &visits };
