@@ -33,4 +33,4 @@ pub mod window;
 
 pub use error::{Error, Kind, Result};
 pub use monitor::Monitor;
-pub use time_split::{Part, TimeSplit};
+pub use time_split::{Activity, TimeSplit};

@@ -8,7 +8,7 @@ use crate::number;
 
 /// One way for a rank to spend its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Part {
+pub enum Activity {
     /// Waiting for the next batch of samples.
     Input,
     /// Forward and backward kernels.
@@ -23,19 +23,26 @@ pub enum Part {
     Checkpoint,
 }
 
-impl Part {
-    /// All parts, in the order in which they are shown.
-    pub const ALL: [Part; 6] = [Part::Input, Part::Compute, Part::Wait, Part::Transfer, Part::Update, Part::Checkpoint];
+impl Activity {
+    /// All activities, in the order in which they are shown.
+    pub const ALL: [Activity; 6] = [
+        Activity::Input,
+        Activity::Compute,
+        Activity::Wait,
+        Activity::Transfer,
+        Activity::Update,
+        Activity::Checkpoint,
+    ];
 
     /// The word for it.
     pub fn name(self) -> &'static str {
         match self {
-            Part::Input => "input",
-            Part::Compute => "compute",
-            Part::Wait => "wait",
-            Part::Transfer => "transfer",
-            Part::Update => "update",
-            Part::Checkpoint => "checkpoint",
+            Activity::Input => "input",
+            Activity::Compute => "compute",
+            Activity::Wait => "wait",
+            Activity::Transfer => "transfer",
+            Activity::Update => "update",
+            Activity::Checkpoint => "checkpoint",
         }
     }
 }
@@ -72,24 +79,24 @@ pub struct TimeSplit {
 }
 
 impl TimeSplit {
-    /// The seconds of one part.
-    pub fn get(&self, part: Part) -> f64 {
-        match part {
-            Part::Input => self.input,
-            Part::Compute => self.compute,
-            Part::Wait => self.wait,
-            Part::Transfer => self.transfer,
-            Part::Update => self.update,
-            Part::Checkpoint => self.checkpoint,
+    /// The seconds of one activity.
+    pub fn get(&self, activity: Activity) -> f64 {
+        match activity {
+            Activity::Input => self.input,
+            Activity::Compute => self.compute,
+            Activity::Wait => self.wait,
+            Activity::Transfer => self.transfer,
+            Activity::Update => self.update,
+            Activity::Checkpoint => self.checkpoint,
         }
     }
 
-    /// The sum of all parts.
+    /// The sum of all activities.
     pub fn total(&self) -> f64 {
-        Part::ALL.iter().map(|&part| self.get(part)).sum()
+        Activity::ALL.iter().map(|&activity| self.get(activity)).sum()
     }
 
-    /// Each part divided by the total; all zero when there is no time to divide.
+    /// Each activity divided by the total; all zero when there is no time to divide.
     #[must_use]
     pub fn fractions(&self) -> TimeSplit {
         let total = self.total();

@@ -54,7 +54,7 @@ mod study;
 mod summary;
 mod writer;
 
-pub use paceline_base::{Monitor, Part, TimeSplit};
+pub use paceline_base::{Activity, Monitor, TimeSplit};
 
 pub use cpu::{CpuShare, CpuUse, CpuWatch, cpu_of_job};
 pub use dir::RunDir;
