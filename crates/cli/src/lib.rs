@@ -19,20 +19,21 @@ pub use paceline_base as base;
 pub use paceline_base::optim::Rule;
 pub use paceline_base::{Error, Kind, Result, text};
 pub use paceline_comm as comm;
+pub use paceline_config::{self as config, Config};
 pub use paceline_data as data;
+pub use paceline_doctor as doctor;
 pub use paceline_engine as engine;
 pub use paceline_graph as graph;
 pub use paceline_kernels as kernels;
+pub use paceline_launch as launch;
+pub use paceline_launch::{Asked, Meaning, StopRequests, StopSignal, UNFINISHED};
+pub use paceline_matmul as matmul;
 pub use paceline_plan as plan;
 pub use paceline_predict as predict;
 pub use paceline_prepare as prepare;
 pub use paceline_record as record;
 pub use paceline_report as report;
-pub use paceline_run::config::{self, Config};
-pub use paceline_run::launch;
 pub use paceline_run::{
-    Asked, Crew, DemoStep, Finished, KernelBench, KernelLine, KernelReport, Live, Meaning, Place, Recorded, Resolved,
-    Silent, Started, StopRequests, StopSignal, UNFINISHED, Watcher, bench_kernels, bench_model, demo, forget_kernels,
-    request_stop, resolve, saved, train, train_among,
+    Crew, DemoStep, Finished, KernelBench, KernelLine, KernelReport, Live, Place, Recorded, Resolved, Silent, Started,
+    Watcher, bench_kernels, bench_model, demo, forget_kernels, request_stop, resolve, saved, train, train_among,
 };
-pub use paceline_run::{doctor, matmul};

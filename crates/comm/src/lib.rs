@@ -32,6 +32,7 @@
 //! # }
 //! ```
 
+mod agree;
 mod bf16;
 mod comm;
 pub mod faults;
@@ -44,6 +45,7 @@ mod sum;
 pub mod threads;
 pub mod world;
 
+pub use agree::agree;
 pub use comm::{Comm, Counters, GroupId, Ticket};
 pub use paceline_base::collective::{Collective, chunk, elements_moved};
 pub use threads::{Threads, single, threads};

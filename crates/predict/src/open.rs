@@ -1,9 +1,9 @@
 //! Which run is meant, and which of its checkpoints. Nothing is written and no lock is taken: a run may be in training.
 
 use paceline_base::{Error, Kind, Result};
+use paceline_config::{Cadence, Config};
 use paceline_engine::checkpoint::{self, Checkpoint};
 use paceline_record::RunDir;
-use paceline_run::config::{Cadence, Config};
 use paceline_run::{ModelInfo, Recorded, build_graph, open_data};
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
@@ -92,7 +92,7 @@ pub(crate) fn model_info(recorded: &Recorded, notes: &mut Vec<String>) -> Result
 /// The configuration to open the data of a run with, once more: nothing is kept of what is decoded.
 pub(crate) fn own_data(config: &Config) -> Config {
     let mut config = config.clone();
-    config.data.cache = paceline_run::config::CacheName::None;
+    config.data.cache = paceline_config::CacheName::None;
     config
 }
 

@@ -1,8 +1,8 @@
 //! Whatever the number of threads and the batch, every input has one record, in its place, with the same class.
 
+use paceline_config::Config;
 use paceline_image::{Pixels, encode_png};
 use paceline_predict::{Options, Predictor};
-use paceline_run::config::Config;
 use paceline_run::{Place, Silent, train};
 use proptest::prelude::*;
 use std::path::PathBuf;

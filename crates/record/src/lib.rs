@@ -52,6 +52,7 @@ mod read;
 mod step;
 mod study;
 mod summary;
+pub mod threads;
 mod writer;
 
 pub use paceline_base::{Activity, Monitor, TimeSplit};

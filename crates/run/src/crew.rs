@@ -3,17 +3,17 @@
 //! Every process opens the data and builds the model; process 0 decides what is left to decide (kernels, buckets, where the
 //! run is) and tells the others. From the first step on they meet only through `Comm`.
 
-use crate::config::{Auto, Config, PlacementName, StrategyName};
-use crate::launch::{Doing, Facts, Tether};
 use crate::resolve::Opened;
 use crate::train::Finished;
-use crate::trial::cores;
 use paceline_base::text::counted;
 use paceline_base::{Error, Result};
 use paceline_comm::world::{self, World};
+use paceline_config::{Auto, Config, PlacementName, StrategyName};
 use paceline_engine::Ended;
 use paceline_kernels::cpu::Isa;
 use paceline_kernels::{Cpu, CpuOptions};
+use paceline_launch::{Doing, Facts, Tether};
+use paceline_record::threads::cores;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::ops::Range;

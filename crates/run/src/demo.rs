@@ -1,9 +1,9 @@
 //! The guided first run: softmax regression, an MLP and a small CNN, alone, mirrored and under a hybrid plan; then a report.
 
-use crate::config::Config;
 use crate::train::{Finished, Place, train};
 use crate::watch::Watcher;
 use paceline_base::{Error, Result};
+use paceline_config::Config;
 use paceline_data::{Catalogue, Options};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,7 +1,8 @@
-//! Configuration, strategies by name, and whole runs: what users of the library call.
+//! Whole runs, from a configuration to a summary: what users of the library call.
 //!
 //! ```no_run
-//! use paceline_run::{config::Config, train, Place, Silent};
+//! use paceline_config::Config;
+//! use paceline_run::{Place, Silent, train};
 //! let sets = ["data.name=fashion-sample", "model.hidden=[64]", "train.epochs=3", "strategy.name=mirrored"];
 //! let config = Config::from_parts(None, &sets)?;
 //! let finished = train(&config, &Place::Auto, &Silent, &false.into())?;
@@ -9,18 +10,13 @@
 //! # Ok::<(), paceline_base::Error>(())
 //! ```
 
-mod agree;
 mod bench;
 mod bucket;
-pub mod config;
 mod crew;
 mod demo;
-pub mod doctor;
 mod input;
 mod kernels;
-pub mod launch;
 mod limits;
-pub mod matmul;
 mod memory;
 mod model_info;
 mod placement;
@@ -28,7 +24,6 @@ mod prepare;
 mod repeat;
 mod resolve;
 pub mod speedtest;
-mod stop;
 mod train;
 mod trial;
 mod watch;
@@ -44,6 +39,5 @@ pub use placement::{Holding, Local, Pool, Stock};
 pub use prepare::{DataEngine, PrepareFinished, PrepareOptions, PrepareWatcher, ShardsLine, prepare, prepare_shards};
 pub use repeat::Recorded;
 pub use resolve::{Layout, Resolved, build_graph, build_model, read_text, resolve};
-pub use stop::{Asked, ECHO, Meaning, StopRequests, StopSignal, UNFINISHED};
 pub use train::{Finished, Place, request_stop, saved, title, train, train_among};
 pub use watch::{Live, Silent, Started, Watcher};

@@ -1,12 +1,12 @@
 //! What a run will need in memory, from the lowered schedule, before anything is allocated; and what follows from it: how
 //! many samples are evaluated at once, and the refusal of a run that does not fit.
 
-use crate::config::{Auto, CacheName, Cadence, Config};
 use crate::input::{self, RunData};
 use crate::resolve::Layout;
 use paceline_base::text::{bytes, counted};
 use paceline_base::units::GlobalBatch;
 use paceline_base::{Error, Result};
+use paceline_config::{Auto, CacheName, Cadence, Config};
 use paceline_data::Part;
 use paceline_kernels::{Cpu, CpuOptions, Device, Tuning};
 use paceline_plan::{Life, Schedule, TaskKind};

@@ -1,8 +1,8 @@
 //! `model.json`: what a trained model is and what it takes, so that it can be used where its training data is not.
 
-use crate::config::{Config, FitName};
 use crate::input::RunData;
 use paceline_base::{Error, Result};
+use paceline_config::Config;
 use paceline_data::shards::Index;
 use paceline_data::{Features, Part};
 use paceline_graph::Graph;
@@ -153,16 +153,6 @@ fn prepared_with(path: &Path) -> Option<Fit> {
     let index = Index::read(path).ok().flatten()?;
     let name = index.settings.get("fit")?.as_str()?.to_string();
     fit_name::of(&name)
-}
-
-impl From<FitName> for Fit {
-    fn from(name: FitName) -> Self {
-        match name {
-            FitName::Crop => Fit::Crop,
-            FitName::Pad => Fit::Pad,
-            FitName::Stretch => Fit::Stretch,
-        }
-    }
 }
 
 /// `crop`, `pad` or `stretch`.

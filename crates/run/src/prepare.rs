@@ -89,7 +89,7 @@ struct RunToml<'a> {
 pub fn prepare(options: &PrepareOptions, watcher: &dyn PrepareWatcher, stop: &AtomicBool) -> Result<PrepareFinished> {
     let begin = Instant::now();
     let (readers, workers) = (options.readers.unwrap_or(0), options.threads.unwrap_or(0));
-    crate::limits::check_threads("--threads or --readers", 1, readers.saturating_add(workers))?;
+    paceline_record::threads::check_threads("--threads or --readers", 1, readers.saturating_add(workers))?;
     if let DataEngine::Spark(_) = options.engine {
         spark::spark_submit()?; // before anything is made
     }

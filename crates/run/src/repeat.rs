@@ -3,10 +3,10 @@
 //! On the same kind of processor, and by the same version, that gives the same bits. What stands against it (another processor, a key that was
 //! changed, other samples, other ranks) does not stop the run, but is said.
 
-use crate::config::{Auto, Config, PlacementName, StrategyName};
 use crate::resolve::Resolved;
 use paceline_base::text::counted;
 use paceline_base::{Error, Result};
+use paceline_config::{Auto, Config, PlacementName, StrategyName};
 use paceline_engine::checkpoint;
 use paceline_kernels::Tuning;
 use paceline_record::{RunDir, machine, read_run, read_run_toml};

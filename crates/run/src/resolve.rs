@@ -1,6 +1,5 @@
 //! From a configuration as written to a run that can begin: data opened, model built, plan made, every "auto" decided.
 
-use crate::config::{Auto, Cadence, Config, Preset, StrategyName};
 use crate::crew::Workers;
 use crate::input::{RunData, open_data};
 use crate::limits;
@@ -10,11 +9,13 @@ use paceline_base::kernel::Fusion;
 use paceline_base::text::{bytes, counted};
 use paceline_base::units::GlobalBatch;
 use paceline_base::{Error, Result};
+use paceline_config::{Auto, Cadence, Config, Preset, StrategyName};
 use paceline_engine::{CheckpointEvery, TrainOptions};
 use paceline_graph::{Graph, model_file, presets};
 use paceline_kernels::{Cpu, CpuOptions, Tuning};
 use paceline_plan::{Batches, Compression, Plan, Schedule, Store, UpdateMode, lower};
 use paceline_record::machine;
+use paceline_record::threads::{check_threads, cores};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -219,7 +220,7 @@ pub fn resolve_among(
         },
         defer_updates: processes > 1,
     };
-    config.train.batch = crate::config::Batch::fixed(layout.batch.samples() as u64);
+    config.train.batch = paceline_config::Batch::fixed(layout.batch.samples() as u64);
     config.train.eval_batch = Auto::Is(evaluated);
     config.data.validation = config.data.validation.settled(&data.set);
     config.optimizer.rate = Auto::Is(base);
@@ -250,14 +251,14 @@ fn layout(
     stop: &AtomicBool,
 ) -> Result<Layout> {
     let strategy = &config.strategy;
-    let cores = trial::cores();
+    let cores = cores();
     if let Some(path) = &strategy.plan {
         let plan = paceline_plan::parse(&read_text("read the plan file", path)?, &path.display().to_string())?;
         plan.check(graph).map_err(|e| e.context(format!("plan file {}", path.display())))?;
         let threads = workers.map_or((cores / plan.ranks).max(1), |w| w.threads);
         let threads = strategy.threads.chosen().unwrap_or(threads);
         let here = workers.map_or(plan.ranks, |w| w.replicas);
-        limits::check_threads("number of ranks in the plan, or strategy.threads", here, threads)?;
+        check_threads("number of ranks in the plan, or strategy.threads", here, threads)?;
         let batch = config.train.batch.resolve(plan.ranks)?;
         reasons.push(format!(
             "{} as the plan {} says, {} each",
@@ -295,7 +296,7 @@ fn layout(
         Auto::Auto => vec![UpdateMode::Sharded, UpdateMode::Replicated],
     };
     // What was asked for by number; what is tried by itself is no more than there are cores.
-    limits::check_threads("strategy.replicas or strategy.threads", replicas[0], threads[0])?;
+    check_threads("strategy.replicas or strategy.threads", replicas[0], threads[0])?;
     if let Auto::Is(n) = strategy.replicas {
         limits::check_replicas(n, config.train.batch.resolve(n)?)?;
     }
@@ -334,7 +335,7 @@ fn among(
     reasons: &mut Vec<String>,
 ) -> Result<Layout> {
     let ranks = workers.ranks();
-    limits::check_threads("strategy.replicas or strategy.threads", workers.replicas, workers.threads)?;
+    check_threads("strategy.replicas or strategy.threads", workers.replicas, workers.threads)?;
     let mut plan = Plan::data_parallel(ranks);
     // Every rank updates everything by default: then all that travels does so beside the backward pass.
     let update = config.strategy.update.chosen().unwrap_or(UpdateMode::Replicated);

@@ -182,7 +182,7 @@ pub fn speedtest(
     watcher: &dyn StudyWatcher,
     stop: &AtomicBool,
 ) -> Result<Finished> {
-    crate::limits::check_threads("--threads", 1, order.design.threads)?;
+    paceline_record::threads::check_threads("--threads", 1, order.design.threads)?;
     let begin = Instant::now();
     let sources = sources(order)?;
     let designed = order.design.cells(&sources);

@@ -1,10 +1,8 @@
 //! One run, from configuration to summary: resolve, make or reopen the run directory, train on all ranks, test.
 
-use crate::config::{Auto, Config, PlacementName, ScheduleName};
 use crate::crew::{Crew, Workers};
 use crate::input::{self, Feeds};
 use crate::kernels;
-use crate::launch::{Doing, Tether};
 use crate::model_info::ModelInfo;
 use crate::placement::{self, Local, Pool};
 use crate::repeat::{MODEL_COPY, PLAN_COPY, Recorded, RunToml};
@@ -14,11 +12,13 @@ use crate::watch::{RankObserver, Shared, Silent, Started, Watcher};
 use paceline_base::text::{self, counted};
 use paceline_base::{Error, Result};
 use paceline_comm::{Comm, single};
+use paceline_config::{Auto, Config, PlacementName, ScheduleName};
 use paceline_data::fingerprint_version;
 use paceline_engine::checkpoint::{self, Checkpoint, Identity, Saver, initialize, restore};
 use paceline_engine::train as train_rank;
 use paceline_engine::{CheckpointEvery, Ended, Job, Outcome, Progress, Rank, Scores, TrainOptions, evaluate};
 use paceline_kernels::{Cpu, CpuOptions, Device, Tuning};
+use paceline_launch::{Doing, Tether};
 use paceline_plan::{Batches, Compression, Plan, lower};
 use paceline_record::{
     CpuShare, CpuWatch, EpochRecord, Exactness, Monitor, PartialEpoch, Patience, RunDir, StepWriter, Summary,

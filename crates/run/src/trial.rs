@@ -7,7 +7,6 @@
 
 mod decide;
 
-use crate::config::{CacheName, Config};
 use crate::input::{self, RunData};
 use crate::resolve::{Layout, unless_stopped};
 use decide::{Candidate, ROUNDS, choose, goes_on, hopeful};
@@ -16,12 +15,14 @@ use paceline_base::text::counted;
 use paceline_base::units::GlobalBatch;
 use paceline_base::{Error, Result};
 use paceline_comm::{Comm, threads};
+use paceline_config::{CacheName, Config};
 use paceline_data::{Labelled, Order, Preview, Samples};
 use paceline_engine::checkpoint::initialize;
 use paceline_engine::{Batch, Next, Rank};
 use paceline_graph::Graph;
 use paceline_kernels::{Cpu, CpuOptions, Device, Tuning};
 use paceline_plan::{Batches, PhaseKind, Schedule, UpdateMode, lower};
+use paceline_record::threads::cores;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -35,11 +36,6 @@ const LONG: f64 = 4.0;
 const LONGEST: f64 = 2.0;
 /// Floating-point operations a second of a core, roughly and rather high: only tells steps of milliseconds from those of seconds.
 const CORE_FLOPS: f64 = 60e9;
-
-/// Cores that this process may use.
-pub fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
-}
 
 /// 1, 2, 4, … and the number of cores itself.
 pub fn powers(cores: usize) -> Vec<usize> {

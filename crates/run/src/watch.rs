@@ -1,8 +1,8 @@
 //! How a run tells what happens: to a person (the command line implements [`Watcher`]) and to the run directory.
 
-use crate::launch::{Doing, Line};
 use paceline_base::Result;
 use paceline_engine::{Control, EpochEvent, Observer, StepEvent};
+use paceline_launch::{Doing, Line};
 use paceline_record::{EpochRecord, Every, RunDir, StepFold, StepRecord, StepWriter, TimeSplit, choose_every};
 use std::path::PathBuf;
 use std::sync::Mutex;

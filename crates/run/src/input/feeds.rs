@@ -1,11 +1,11 @@
 //! What brings the samples of a run to the ranks of this process: which sample stands where, and the feeds that decode.
 
 use super::{RunData, augment, threads};
-use crate::config::{Auto, Config};
 use crate::placement::Pool;
 use paceline_base::portion::Portion;
 use paceline_base::stage::Stage;
 use paceline_base::{Error, Result};
+use paceline_config::{Auto, Config};
 use paceline_data::{Order, Part, Visits};
 use paceline_engine::{Input, Progress, TrainOptions};
 use paceline_plan::{PhaseKind, Schedule};

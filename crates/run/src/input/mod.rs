@@ -4,15 +4,15 @@ mod feeds;
 
 pub use feeds::{Feeds, evaluation, rows_ahead};
 
-use crate::config::{Auto, CacheName, Config};
 use crate::placement::{Local, Pool};
-use crate::trial::cores;
 use paceline_base::{Error, Kind, Result, text};
 use paceline_comm::world::started_here;
+use paceline_config::{Auto, CacheName, Config};
 use paceline_data::shards::FeatureNames;
 use paceline_data::{Catalogue, DataSet, Options, Part, Source, Split, Still};
 use paceline_prepare::feed::{Augment, DiskCache, MemoryCache, cache, check};
 use paceline_record::InputFacts;
+use paceline_record::threads::cores;
 use std::sync::Arc;
 
 /// The share of free memory that a cache may take.
@@ -38,7 +38,7 @@ pub struct RunData {
 
 /// Opens the data and splits it.
 pub fn open_data(config: &Config) -> Result<RunData> {
-    crate::limits::check_threads("data.threads", 1, threads(config))?;
+    paceline_record::threads::check_threads("data.threads", 1, threads(config))?;
     let catalogue = Catalogue::from_env();
     let data = &config.data;
     let options = Options {

@@ -1,12 +1,12 @@
 //! Several processes, simulated by threads that each open data of their own.
 
 use super::*;
-use crate::config::Config;
 use crate::input::{Feeds, open_data};
 use crate::resolve::{batches, build_graph};
 use paceline_base::kernel::StepArgs;
 use paceline_base::optim::Rule;
 use paceline_base::units::GlobalBatch;
+use paceline_config::Config;
 use paceline_data::{Features, Labelled, Samples};
 use paceline_engine::checkpoint::{self, Checkpoint, Identity, Saver, TensorData, gather, initialize, restore};
 use paceline_engine::{Batch, CheckpointEvery, Control, EpochEvent, Job, Observer, Progress, Rank, StepEvent};
