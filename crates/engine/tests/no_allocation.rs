@@ -103,7 +103,7 @@ fn allocations(graph: &Graph, plan: &Plan, threads: usize, fed: bool) -> usize {
                             Some(feed) => Batch::supplied(feed, position, count),
                             None => Batch::new(data, &same),
                         };
-                        batch.leaves = step % 4 != 3;
+                        batch.defer_updates = step % 4 != 3;
                         position += count as u64;
                         let args = StepArgs { seed: 1, step, rate: 0.01, scale: 1.0 / count as f64 };
                         rank.step(phase, &batch, &args, 0.0).unwrap();

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use paceline_base::text::counted;
-use paceline_base::{Error, Result};
+use paceline_base::{Error, Result, number};
 use serde::Serialize;
 
 use crate::read::correct_status;
-use crate::{RunDir, Status, Work, Writer, number, read_summary, work_of};
+use crate::{RunDir, Status, Work, Writer, read_summary, work_of};
 
 /// The files of which a run directory has at least one.
 pub(crate) const FILES: [&str; 3] = ["run.toml", "steps.jsonl", "summary.json"];

@@ -45,14 +45,14 @@ mod fold;
 mod folder;
 mod line;
 mod lock;
-mod monitor;
-mod number;
 mod progress;
 mod read;
 mod step;
 mod study;
 mod summary;
 mod writer;
+
+pub use paceline_base::{Activity, Monitor, TimeSplit};
 
 pub use cpu::{CpuShare, CpuUse, CpuWatch, cpu_of_job};
 pub use dir::RunDir;
@@ -61,10 +61,9 @@ pub use fold::StepFold;
 pub use folder::{RunEntry, list_runs, runs_in};
 pub use line::Header;
 pub use lock::{Holder, Patience, RunLock, Writer};
-pub use monitor::Monitor;
 pub use progress::{ProgressRecord, ProgressWriter};
 pub use read::{RunData, read_run, read_run_toml, read_summary};
-pub use step::{EpochRecord, Part, StepRecord, TimeSplit};
+pub use step::{EpochRecord, StepRecord};
 pub use study::{Cell, Form, Measurement, MeasurementWriter, PageCache, Study, Variant, read_study, work_of};
 pub use summary::{Exactness, InputFacts, PartialEpoch, PreparedSummary, Status, Summary, Work};
 pub use writer::{StepWriter, Written};

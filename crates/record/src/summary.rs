@@ -4,10 +4,11 @@
 
 use paceline_base::stage::Stage;
 use paceline_base::text::counted;
+use paceline_base::{Monitor, TimeSplit, number};
 use paceline_system::Machine;
 use serde::{Deserialize, Serialize};
 
-use crate::{CpuUse, EpochRecord, FORMAT, Monitor, TimeSplit, number};
+use crate::{CpuUse, EpochRecord, FORMAT};
 
 /// How a run stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

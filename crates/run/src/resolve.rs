@@ -218,7 +218,7 @@ pub fn resolve_among(
             Cadence::Steps(n) => CheckpointEvery::Steps(n),
             Cadence::Time(t) => CheckpointEvery::Seconds(t.as_secs_f64()),
         },
-        carry_over: processes > 1,
+        defer_updates: processes > 1,
     };
     config.train.batch = paceline_config::Batch::fixed(layout.batch.samples() as u64);
     config.train.eval_batch = Auto::Is(evaluated);
