@@ -1,7 +1,6 @@
 //! A job from its first attempt to its end: checks, attempts, what is said of them.
 
 use crate::brood::{self, Brood, Stream};
-use crate::control::{Control, Heard, Place, to_channel};
 use crate::decide::{Decision, Failure, How, State, decide};
 use crate::hosts::Hosts;
 use crate::mpirun::{Start, Starter, find, variables_to_pass};
@@ -10,6 +9,7 @@ use crate::output::{self, LOG_VARIABLE};
 use crate::ports::Ports;
 use crate::reach::{self, Answering};
 use crate::scheduler::Scheduler;
+use crate::server::{Heard, Place, Server, to_channel};
 use crate::stop::{Asked, StopRequests, StopSignal};
 use crate::word::{LastWords, Order, Progress, VARIABLE, Word};
 use crate::{facts, secret};
@@ -183,8 +183,8 @@ pub fn launch(
         (port, _) => port..=port,
     };
     let place = Place { listen: job.listen.unwrap_or(address), address, ports };
-    let control = Control::listen(&place, to_channel(sender.clone()))?;
-    let ports = job.ports.map(|ports| ports.behind(control.port(), &job.hosts)).transpose()?;
+    let server = Server::listen(&place, to_channel(sender.clone()))?;
+    let ports = job.ports.map(|ports| ports.behind(server.port(), &job.hosts)).transpose()?;
     // Meanwhile, since a host behind a firewall takes its time not to answer.
     let (hosts, agent, ours) = (job.hosts.clone(), job.agent.clone(), job.scheduler.is_none());
     let answering =
@@ -195,7 +195,7 @@ pub fn launch(
         program,
         logs,
         interface_name,
-        control,
+        server,
         ports,
         asked: answering,
         answering: None,
@@ -214,7 +214,7 @@ struct Run<'a> {
     /// Where the output of each process is kept.
     logs: Option<PathBuf>,
     interface_name: Option<String>,
-    control: Control,
+    server: Server,
     /// Of the processes, and of what starts them.
     ports: Option<Ports>,
     /// Which hosts answered when the job began, until it is known; then what it found.
@@ -346,7 +346,7 @@ impl Run<'_> {
         let token = secret::random()?;
         let limits = self.job.limits;
         let hosts = state.hosts.clone();
-        let variable = self.control.admit(attempt, &token, hosts.processes(), limits.silence);
+        let variable = self.server.admit(attempt, &token, hosts.processes(), limits.silence);
         let command = self.command(attempt, &hosts, arguments, &variable);
         let line = std::iter::once(command.get_program()).chain(command.get_args());
         let line = line.map(|w| w.to_string_lossy()).collect::<Vec<_>>().join(" ");
@@ -365,7 +365,7 @@ impl Run<'_> {
         let mut brood = Brood::start(command, &token, self.starter.end_signal(), &self.sender, Event::Line)?;
         let end = self.watch(&mut watch, &mut brood);
         watch.muted = true;
-        self.control.cut();
+        self.server.cut();
         let seen = Instant::now();
         match end {
             Attempt::Interrupted(_) | Attempt::Unwatched => brood.kill(),
@@ -451,7 +451,7 @@ impl Run<'_> {
                 Some(Asked::Stop(_)) => {
                     watch.stopping = true;
                     self.view.notice(&Notice::Stopping);
-                    self.control.tell(&Order::Stop);
+                    self.server.tell(&Order::Stop);
                 }
             }
             let now = watch.now();
@@ -522,7 +522,7 @@ impl Run<'_> {
                     for words in watch.muster.take_warnings() {
                         self.view.notice(&Notice::Warning { words });
                     }
-                    self.control.tell(&order);
+                    self.server.tell(&order);
                 }
                 if watch.muster.begun() && !begun {
                     self.view.notice(&Notice::Began { attempt, seconds: now });

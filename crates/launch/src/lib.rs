@@ -1,11 +1,11 @@
 //! A job over processes and hosts: started through `mpirun`, watched from outside MPI, restarted from its last checkpoint.
 //!
-//! [`launch`](launch()) is the watcher; [`Tether`] is what each process holds. They speak over TCP, so that a process that
+//! [`launch`](launch()) is the watcher; [`LaunchClient`] is what each process holds. They speak over TCP, so that a process that
 //! hangs inside MPI, or a host that is cut off, is still seen, and named. What is decided is decided by functions of data:
 //! [`check`] (do the processes agree?), `Muster` (who failed?), [`decide`](decide()) (what follows?).
 
 mod brood;
-mod control;
+mod client;
 mod decide;
 mod facts;
 mod hosts;
@@ -17,11 +17,12 @@ mod ports;
 mod reach;
 mod scheduler;
 mod secret;
+mod server;
 mod stop;
-mod tether;
 mod word;
 
 pub use brood::Stream;
+pub use client::{Connection, LaunchClient, last_words};
 pub use decide::{Decision, Failure, How, State, decide};
 pub use facts::{Facts, Problem, check, unseen};
 pub use hosts::{Host, Hosts};
@@ -31,7 +32,6 @@ pub use output::{COPY_COMMAND, copy_output, keep_output};
 pub use ports::Ports;
 pub use scheduler::{Scheduler, detect};
 pub use stop::{Asked, ECHO, Meaning, StopRequests, StopSignal, UNFINISHED};
-pub use tether::{Line, Tether, last_words};
 pub use word::{Beat, Doing, LastWords, Orders, Progress, VARIABLE};
 
 #[cfg(test)]

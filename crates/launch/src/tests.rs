@@ -1,7 +1,7 @@
 //! The muster without sockets, and the line with them.
 
-use crate::control::{Control, Heard, Place, to_channel};
 use crate::muster::Muster;
+use crate::server::{Heard, Place, Server, to_channel};
 use crate::word::{Hello, LOST, Order, Word};
 use crate::*;
 use std::io::{Read, Write};
@@ -175,25 +175,25 @@ fn processes_that_differ_do_not_begin() {
 
 #[test]
 fn two_processes_check_in_over_a_socket_and_are_stopped() {
-    let folder = std::env::temp_dir().join(format!("paceline-tether-{}", std::process::id()));
+    let folder = std::env::temp_dir().join(format!("paceline-client-{}", std::process::id()));
     let (sender, events) = channel::<Heard>();
-    let control = Control::listen(&Place::at([127, 0, 0, 1].into()), to_channel(sender)).unwrap();
-    let variable = control.admit(1, "secret", 2, 60.0);
+    let server = Server::listen(&Place::at([127, 0, 0, 1].into()), to_channel(sender)).unwrap();
+    let variable = server.admit(1, "secret", 2, 60.0);
     let wrong = variable.replace("secret", "guess");
-    let e = Tether::connect(&wrong, 0, 2).err().expect("a wrong token");
+    let e = LaunchClient::connect(&wrong, 0, 2).err().expect("a wrong token");
     assert!(e.message().contains("does not know this process"), "{e}");
-    assert!(Tether::connect(&variable, 2, 2).is_err(), "no such process");
+    assert!(LaunchClient::connect(&variable, 2, 2).is_err(), "no such process");
     std::thread::scope(|scope| {
         let process = |number: usize| {
             let (variable, folder) = (variable.clone(), folder.join("deep/runs"));
             scope.spawn(move || {
-                let tether = Tether::connect(&variable, number, 2).unwrap();
-                let orders = tether.check_in(Facts::collect("same").with_place(&folder, None)).unwrap();
-                let stop = tether.stop_flag();
+                let client = LaunchClient::connect(&variable, number, 2).unwrap();
+                let orders = client.check_in(Facts::collect("same").with_place(&folder, None)).unwrap();
+                let stop = client.stop_flag();
                 while !stop.load(Relaxed) {
                     std::thread::sleep(std::time::Duration::from_millis(1));
                 }
-                tether.done();
+                client.done();
                 orders.attempt
             })
         };
@@ -202,9 +202,9 @@ fn two_processes_check_in_over_a_socket_and_are_stopped() {
         while !muster.done() {
             let Heard::Word(_, process, word) = events.recv().unwrap() else { continue };
             if let Some(order) = muster.hear(process, word, 0.0, super::facts::clock()) {
-                control.tell(&order);
+                server.tell(&order);
                 if matches!(order, Order::Begin(_)) {
-                    control.tell(&Order::Stop);
+                    server.tell(&Order::Stop);
                 }
             }
         }
@@ -213,15 +213,15 @@ fn two_processes_check_in_over_a_socket_and_are_stopped() {
     assert!(!folder.exists(), "the mark is gone, with the folders made for it");
 }
 
-/// What a stranger at the port of a control does, which must not keep the process out that comes then.
+/// What a stranger at the port of a server does, which must not keep the process out that comes then.
 fn a_process_joins_beside(strangers: impl FnOnce(&str) -> Vec<TcpStream>) {
     let (sender, events) = channel::<Heard>();
-    let control = Control::listen(&Place::at([127, 0, 0, 1].into()), to_channel(sender)).unwrap();
-    let variable = control.admit(1, "secret", 1, 60.0);
+    let server = Server::listen(&Place::at([127, 0, 0, 1].into()), to_channel(sender)).unwrap();
+    let variable = server.admit(1, "secret", 1, 60.0);
     let held = strangers(variable.rsplit_once(':').unwrap().0);
-    let tether = Tether::connect(&variable, 0, 1).unwrap();
+    let client = LaunchClient::connect(&variable, 0, 1).unwrap();
     assert!(matches!(events.recv().unwrap(), Heard::Word(1, 0, Word::Hello(_))));
-    tether.done();
+    client.done();
     drop(held);
 }
 
@@ -251,8 +251,8 @@ fn a_stranger_that_says_one_byte_keeps_nobody_out() {
 #[test]
 fn strangers_learn_nothing_and_are_not_let_in() {
     let (sender, events) = channel::<Heard>();
-    let control = Control::listen(&Place::at([127, 0, 0, 1].into()), to_channel(sender)).unwrap();
-    let variable = control.admit(1, "secret", 1, 60.0);
+    let server = Server::listen(&Place::at([127, 0, 0, 1].into()), to_channel(sender)).unwrap();
+    let variable = server.admit(1, "secret", 1, 60.0);
     let address = variable.rsplit_once(':').unwrap().0;
     let said = |words: &[u8]| {
         let mut stream = TcpStream::connect(address).unwrap();
@@ -279,7 +279,7 @@ fn strangers_learn_nothing_and_are_not_let_in() {
         stream.write_all(super::word::line(&welcome).as_bytes()).unwrap();
         text
     });
-    let e = Tether::connect(&format!("{at}:secret"), 0, 1).err().expect("an impostor");
+    let e = LaunchClient::connect(&format!("{at}:secret"), 0, 1).err().expect("an impostor");
     assert!(e.message().contains("is not it"), "{e}");
     let text = seen.join().unwrap();
     assert!(text.contains("proof") && !text.contains("secret"), "{text}");
@@ -292,12 +292,12 @@ fn a_port_of_the_range_is_taken_and_an_address_of_others_is_refused() {
     let (sender, _events) = channel::<Heard>();
     let here = std::net::IpAddr::from([127, 0, 0, 1]);
     let place = Place { ports: first..=first.saturating_add(50), ..Place::at(here) };
-    let control = Control::listen(&place, to_channel(sender.clone())).unwrap();
-    assert!(control.port() > first && control.port() <= first + 50);
+    let server = Server::listen(&place, to_channel(sender.clone())).unwrap();
+    assert!(server.port() > first && server.port() <= first + 50);
     let place = Place { ports: first..=first, ..Place::at(here) };
-    let e = Control::listen(&place, to_channel(sender.clone())).err().unwrap();
+    let e = Server::listen(&place, to_channel(sender.clone())).err().unwrap();
     assert!(e.message().contains(&format!("port {first}")) && e.message().contains("--ports"), "{e}");
-    let e = Control::listen(&Place::at([203, 0, 113, 9].into()), to_channel(sender)).err().unwrap();
+    let e = Server::listen(&Place::at([203, 0, 113, 9].into()), to_channel(sender)).err().unwrap();
     assert!(
         e.message().contains("203.0.113.9 is not an address of this machine") && e.message().contains("--listen"),
         "{e}"

@@ -18,7 +18,7 @@ use paceline_engine::checkpoint::{self, Checkpoint, Identity, Saver, initialize,
 use paceline_engine::train as train_rank;
 use paceline_engine::{CheckpointEvery, Ended, Job, Outcome, Progress, Rank, Scores, TrainOptions, evaluate};
 use paceline_kernels::{Cpu, CpuOptions, Device, Tuning};
-use paceline_launch::{Doing, Tether};
+use paceline_launch::{Doing, LaunchClient};
 use paceline_plan::{Batches, Compression, Plan, lower};
 use paceline_record::{
     CpuShare, CpuWatch, EpochRecord, Exactness, Monitor, PartialEpoch, Patience, RunDir, StepWriter, Summary,
@@ -120,7 +120,7 @@ fn together(
     };
     // The lock before all work; only a restart, whose predecessor may still be ending, checks in first, so that it is not
     // taken for one that does not come up.
-    let restart = crew.tether().is_some();
+    let restart = crew.client().is_some();
     let mut held = match place {
         Place::Resume(dir) if crew.leads() && !restart => Some(reopen(dir, Patience::Short, watcher)?),
         _ => None,
@@ -209,8 +209,8 @@ fn together(
     tracing::info!("run directory {}, from step {}", dir.path().display(), progress.step);
     // Last, so that a run killed before this point is either an empty folder or one that can be resumed.
     let writer = if resumed { dir.resume_steps(progress.step)? } else { dir.begin_steps()? };
-    if let Some(tether) = crew.tether() {
-        tether.run_dir(dir.path());
+    if let Some(client) = crew.client() {
+        client.run_dir(dir.path());
     }
     let path = std::path::absolute(dir.path()).map_err(|e| Error::io("find", dir.path(), &e))?;
     let from = start.as_ref().map(|c| path.join(c.path.strip_prefix(dir.path()).unwrap_or(&c.path)));
@@ -515,7 +515,7 @@ impl OneRun<'_> {
             dir: self.dir,
             watcher: self.watcher,
             stop: self.stop,
-            line: crew.tether().map(Tether::line),
+            connection: crew.client().map(LaunchClient::connection),
             every: self.resolved.config.record.every,
             interval: AtomicU64::new(0),
             interval_reason: Mutex::default(),

@@ -2,20 +2,20 @@
 //! off must not go on writing where a restarted job writes.
 //!
 //! ```no_run
-//! use paceline_launch::{Doing, Facts, Tether};
+//! use paceline_launch::{Doing, Facts, LaunchClient};
 //! # fn main() -> paceline_base::Result<()> {
-//! let Some(tether) = Tether::from_env()? else { return Ok(()) }; // not started by launch
+//! let Some(client) = LaunchClient::from_env()? else { return Ok(()) }; // not started by launch
 //! let facts = Facts::collect("the whole configuration").with_place("runs".as_ref(), Some(240_000_000));
-//! tether.check_in(facts)?; // waits until all processes have, and agree
-//! tether.run_dir("runs/mlp-1".as_ref()); // process 0, when the directory can be resumed
-//! tether.doing(Doing::Training);
+//! client.check_in(facts)?; // waits until all processes have, and agree
+//! client.run_dir("runs/mlp-1".as_ref()); // process 0, when the directory can be resumed
+//! client.doing(Doing::Training);
 //! for step in 1..=100 {
-//!     tether.step(step); // an atomic store
-//!     if tether.stop_flag().load(std::sync::atomic::Ordering::Relaxed) {
+//!     client.step(step); // an atomic store
+//!     if client.stop_flag().load(std::sync::atomic::Ordering::Relaxed) {
 //!         break; // and write a checkpoint
 //!     }
 //! }
-//! tether.done(); // or failed(&error)
+//! client.done(); // or failed(&error)
 //! # Ok(()) }
 //! ```
 
@@ -44,7 +44,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// The line to `launch`.
-pub struct Tether {
+pub struct LaunchClient {
     shared: Arc<Shared>,
     orders: Mutex<Receiver<Order>>,
     process: usize,
@@ -86,7 +86,7 @@ impl Shared {
     }
 }
 
-impl Tether {
+impl LaunchClient {
     /// The line to the `launch` that started this process; none if none did. From here on it knows of this process and
     /// that it lives.
     ///
@@ -99,7 +99,7 @@ impl Tether {
         Self::connect(&text, process, processes).map(Some)
     }
 
-    /// As [`Tether::from_env`], for the process with this number.
+    /// As [`LaunchClient::from_env`], for the process with this number.
     pub fn connect(variable: &str, process: usize, processes: usize) -> Result<Self> {
         let (host, port, token) = parse_variable(variable)
             .ok_or_else(|| Error::user(format!("{VARIABLE} is set by paceline launch; unset it to run alone")))?;
@@ -146,8 +146,8 @@ impl Tether {
                 .map_err(|e| Error::failure(format!("a thread cannot start: {e}")))
         };
         let (listens, beats) = (shared.clone(), shared.clone());
-        spawn("tether-ear", Box::new(move || listen(&listens, ear, &sender)))?;
-        spawn("tether-beat", Box::new(move || beat(&beats, timeout)))?;
+        spawn("launch-receive", Box::new(move || listen(&listens, ear, &sender)))?;
+        spawn("launch-heartbeat", Box::new(move || beat(&beats, timeout)))?;
         Ok(Self { shared, orders: Mutex::new(orders), process, nonce, folder })
     }
 
@@ -184,8 +184,8 @@ impl Tether {
     }
 
     /// What every step touches, to be kept by whoever computes.
-    pub fn line(&self) -> Line {
-        Line(self.shared.clone())
+    pub fn connection(&self) -> Connection {
+        Connection(self.shared.clone())
     }
 
     /// This process's number.
@@ -323,11 +323,11 @@ fn join(stream: TcpStream, token: &str, process: usize, processes: usize) -> std
     Ok(Joined { stream, ear, timeout, folder })
 }
 
-/// The part of a tether that is used while steps are done. `progress` apart, it neither allocates nor locks.
+/// The part of a client that is used while steps are done. `progress` apart, it neither allocates nor locks.
 #[derive(Clone)]
-pub struct Line(Arc<Shared>);
+pub struct Connection(Arc<Shared>);
 
-impl Line {
+impl Connection {
     /// Steps done.
     pub fn step(&self, done: u64) {
         self.0.step.store(done, Relaxed);

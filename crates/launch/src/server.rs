@@ -51,7 +51,7 @@ struct Open {
 type Shared = Mutex<Option<Open>>;
 
 /// Listens as long as it lives.
-pub struct Control {
+pub struct Server {
     address: SocketAddr,
     open: Arc<Shared>,
 }
@@ -100,7 +100,7 @@ impl Place {
     }
 }
 
-impl Control {
+impl Server {
     /// Listens at a place.
     pub fn listen(place: &Place, heard: impl Fn(Heard) + Send + Clone + 'static) -> Result<Self> {
         let listener = place.bind()?;
