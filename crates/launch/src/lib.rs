@@ -2,16 +2,16 @@
 //!
 //! [`launch`](launch()) is the watcher; [`LaunchClient`] is what each process holds. They speak over TCP, so that a process that
 //! hangs inside MPI, or a host that is cut off, is still seen, and named. What is decided is decided by functions of data:
-//! [`check`] (do the processes agree?), `Muster` (who failed?), [`decide`](decide()) (what follows?).
+//! [`check`] (do the processes agree?), `JobMonitor` (who failed?), [`decide`](decide()) (what follows?).
 
-mod brood;
+mod children;
 mod client;
 mod decide;
 mod facts;
 mod hosts;
 mod job;
+mod monitor;
 mod mpirun;
-mod muster;
 mod output;
 mod ports;
 mod reach;
@@ -21,13 +21,13 @@ mod server;
 mod stop;
 mod word;
 
-pub use brood::Stream;
+pub use children::Stream;
 pub use client::{Connection, LaunchClient, last_words};
 pub use decide::{Decision, Failure, How, State, decide};
 pub use facts::{Facts, Problem, check, unseen};
 pub use hosts::{Host, Hosts};
 pub use job::{Launch, LaunchEnd, LaunchView, Notice, launch};
-pub use muster::Limits;
+pub use monitor::Limits;
 pub use output::{COPY_COMMAND, copy_output, keep_output};
 pub use ports::Ports;
 pub use scheduler::{Scheduler, detect};

@@ -1,6 +1,6 @@
-//! The muster without sockets, and the line with them.
+//! The monitor without sockets, and the line with them.
 
-use crate::muster::Muster;
+use crate::monitor::JobMonitor;
 use crate::server::{Heard, Place, Server, to_channel};
 use crate::word::{Hello, LOST, Order, Word};
 use crate::*;
@@ -17,8 +17,8 @@ fn hello(process: usize) -> Word {
 }
 
 /// Four processes on a and b that all began at 1 s.
-fn four() -> Muster {
-    let mut m = Muster::new(Hosts::parse("a:2,b:2").unwrap(), LIMITS, 1, vec!["why".into()]);
+fn four() -> JobMonitor {
+    let mut m = JobMonitor::new(Hosts::parse("a:2,b:2").unwrap(), LIMITS, 1, vec!["why".into()]);
     for p in 0..4 {
         assert_eq!(m.hear(p, hello(p), 0.5, 0.0), None);
         let order = m.hear(p, Word::Facts(Box::default()), 1.0, 0.0);
@@ -33,13 +33,13 @@ fn four() -> Muster {
     m
 }
 
-fn beat(m: &mut Muster, who: &[usize], now: f64, step: u64, doing: Doing, since: f64) {
+fn beat(m: &mut JobMonitor, who: &[usize], now: f64, step: u64, doing: Doing, since: f64) {
     for &p in who {
         m.hear(p, Word::Beat(Beat { step, doing, since, ..Beat::default() }), now, 0.0);
     }
 }
 
-fn found(m: &Muster, now: f64, how: How, words: &[&str]) {
+fn found(m: &JobMonitor, now: f64, how: How, words: &[&str]) {
     let f = m.verdict(now, false).expect("a failure");
     assert_eq!(f.how, how, "{f:?}");
     words.iter().for_each(|w| assert!(f.words().contains(w), "{w} in: {}", f.words()));
@@ -78,7 +78,7 @@ fn a_kill_for_memory_is_that_of_the_own_group() {
     assert!(m.explain(f.clone(), said, 0).why.contains("signal 9 (SIGKILL)"), "process 1 is on another host");
     m.hear(3, Word::Beat(Beat { oom_kills: 1, ..Beat::default() }), 10.1, 0.0);
     assert!(m.explain(f, said, 0).why.contains("killed for memory"));
-    let mut m = Muster::new(Hosts::here(2), LIMITS, 1, vec![]);
+    let mut m = JobMonitor::new(Hosts::here(2), LIMITS, 1, vec![]);
     m.hear(0, hello(0), 0.5, 0.0);
     m.broke(0, 1.0);
     let f = m.verdict(1.0, true).unwrap();
@@ -89,14 +89,14 @@ fn a_kill_for_memory_is_that_of_the_own_group() {
 
 #[test]
 fn who_could_not_connect_is_heard_before_those_that_ended_with_it() {
-    let mut m = Muster::new(Hosts::parse("a:1,b:1").unwrap(), LIMITS, 1, vec![]);
+    let mut m = JobMonitor::new(Hosts::parse("a:1,b:1").unwrap(), LIMITS, 1, vec![]);
     m.hear(0, hello(0), 0.5, 0.0);
     m.broke(0, 1.0);
     m.left(LastWords { process: 1, code: 2, why: "cfg.toml: no such file".into() }, 1.2);
     found(&m, 5.0, How::Said(2), &["process 1 on b failed: cfg.toml: no such file"]);
     assert!(m.has_said());
     // With a line it is the same, as long as nothing connects the processes, and for wrong input at any time.
-    for (mut m, code) in [(Muster::new(Hosts::parse("a:2,b:2").unwrap(), LIMITS, 1, vec![]), 1), (four(), 2)] {
+    for (mut m, code) in [(JobMonitor::new(Hosts::parse("a:2,b:2").unwrap(), LIMITS, 1, vec![]), 1), (four(), 2)] {
         (0..4).for_each(|p| drop(m.hear(p, hello(p), 1.0, 0.0)));
         m.broke(0, 2.0);
         m.hear(3, Word::Failed { code, why: "no such file".into() }, 2.1, 0.0);
@@ -138,7 +138,7 @@ fn silence_is_of_a_process_or_of_a_whole_host() {
 
 #[test]
 fn who_never_came_is_named() {
-    let mut m = Muster::new(Hosts::parse("a:2,b:2").unwrap(), LIMITS, 1, vec![]);
+    let mut m = JobMonitor::new(Hosts::parse("a:2,b:2").unwrap(), LIMITS, 1, vec![]);
     for p in 0..3 {
         m.hear(p, hello(p), 29.0, 0.0);
     }
@@ -162,7 +162,7 @@ fn who_is_behind_is_named() {
 
 #[test]
 fn processes_that_differ_do_not_begin() {
-    let mut m = Muster::new(Hosts::parse("a:1,b:1").unwrap(), LIMITS, 1, vec![]);
+    let mut m = JobMonitor::new(Hosts::parse("a:1,b:1").unwrap(), LIMITS, 1, vec![]);
     m.hear(0, Word::Facts(Box::default()), 1.0, 0.0);
     let other = Facts { binary: "x".into(), process: 1, host: "b".into(), ..Facts::default() };
     let order = m.hear(1, Word::Facts(Box::new(other)), 1.0, 0.0);
@@ -198,10 +198,10 @@ fn two_processes_check_in_over_a_socket_and_are_stopped() {
             })
         };
         let both = [process(0), process(1)];
-        let mut muster = Muster::new(Hosts::here(2), LIMITS, 7, vec![]);
-        while !muster.done() {
+        let mut monitor = JobMonitor::new(Hosts::here(2), LIMITS, 7, vec![]);
+        while !monitor.done() {
             let Heard::Word(_, process, word) = events.recv().unwrap() else { continue };
-            if let Some(order) = muster.hear(process, word, 0.0, super::facts::clock()) {
+            if let Some(order) = monitor.hear(process, word, 0.0, super::facts::clock()) {
                 server.tell(&order);
                 if matches!(order, Order::Begin(_)) {
                     server.tell(&Order::Stop);
