@@ -27,7 +27,7 @@ pub fn refuse_flags(error: &clap::Error) -> ! {
     let text = error.to_string();
     let first = text.lines().next().unwrap_or("").trim_start_matches("error: ").to_string();
     if error.use_stderr()
-        && let Some(words) = paceline::launch::last_words(&paceline::Error::user(first))
+        && let Some(words) = paceline::launch::exit_report(&paceline::Error::user(first))
     {
         eprint!("{words}");
         std::process::exit(2);

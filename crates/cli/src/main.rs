@@ -53,7 +53,7 @@ fn main() -> ExitCode {
 }
 
 fn failed(error: &Error) -> ExitCode {
-    match paceline::launch::last_words(error) {
+    match paceline::launch::exit_report(error) {
         Some(words) => eprint!("{words}"),
         None => screen::complain(&format!("paceline: {error}")),
     }

@@ -3,6 +3,7 @@
 use crate::children::{self, ChildProcesses, Stream};
 use crate::decide::{Decision, Failure, How, State, decide};
 use crate::hosts::Hosts;
+use crate::message::{ClientMessage, ExitReport, Progress, ServerMessage, VARIABLE};
 use crate::monitor::{JobMonitor, Limits};
 use crate::mpirun::{Start, Starter, find, variables_to_pass};
 use crate::output::{self, LOG_VARIABLE};
@@ -11,7 +12,6 @@ use crate::reach::{self, Answering};
 use crate::scheduler::Scheduler;
 use crate::server::{Heard, Place, Server, to_channel};
 use crate::stop::{Asked, StopRequests, StopSignal};
-use crate::word::{LastWords, Order, Progress, VARIABLE, Word};
 use crate::{facts, secret};
 use paceline_base::{Error, Result};
 use paceline_system::machine;
@@ -452,7 +452,7 @@ impl Run<'_> {
                 Some(Asked::Stop(_)) => {
                     watch.stopping = true;
                     self.view.notice(&Notice::Stopping);
-                    self.server.tell(&Order::Stop);
+                    self.server.tell(&ServerMessage::Stop);
                 }
             }
             let now = watch.now();
@@ -509,21 +509,21 @@ impl Run<'_> {
     fn take(&self, watch: &mut Watch, event: Event) {
         let now = watch.now();
         match event {
-            Event::Heard(Heard::Word(attempt, process, word)) if attempt == watch.attempt => {
-                if let (Word::Progress(progress), 0) = (&word, process) {
+            Event::Heard(Heard::Message(attempt, process, message)) if attempt == watch.attempt => {
+                if let (ClientMessage::Progress(progress), 0) = (&message, process) {
                     self.view.progress(progress);
                     return;
                 }
-                if let Word::AskedToStop(signal) = word {
+                if let ClientMessage::AskedToStop(signal) = message {
                     self.stop.hear(signal);
                     return;
                 }
                 let begun = watch.monitor.begun();
-                if let Some(order) = watch.monitor.hear(process, word, now, facts::clock()) {
+                if let Some(answer) = watch.monitor.hear(process, message, now, facts::clock()) {
                     for words in watch.monitor.take_warnings() {
                         self.view.notice(&Notice::Warning { words });
                     }
-                    self.server.tell(&order);
+                    self.server.tell(&answer);
                 }
                 if watch.monitor.begun() && !begun {
                     self.view.notice(&Notice::Began { attempt, seconds: now });
@@ -536,8 +536,8 @@ impl Run<'_> {
             Event::Line(Stream::Out, text) if self.starter.says(&text) => watch.keep(text),
             Event::Line(Stream::Out, text) => self.view.line(Stream::Out, &text),
             Event::Line(Stream::Err, text) => {
-                if let Some(words) = LastWords::parse(&text) {
-                    watch.monitor.left(words, now);
+                if let Some(report) = ExitReport::parse(&text) {
+                    watch.monitor.left(report, now);
                     return;
                 }
                 let frame = self.starter.frames(&text);
@@ -574,7 +574,7 @@ impl Watch {
         self.begin.elapsed().as_secs_f64()
     }
 
-    /// How it ended, when all have said their last word.
+    /// How it ended, when all have sent their last message.
     fn ended(&self) -> Attempt {
         if self.monitor.stopped() { Attempt::Stopped } else { Attempt::Done }
     }

@@ -10,6 +10,7 @@ mod decide;
 mod facts;
 mod hosts;
 mod job;
+mod message;
 mod monitor;
 mod mpirun;
 mod output;
@@ -19,20 +20,19 @@ mod scheduler;
 mod secret;
 mod server;
 mod stop;
-mod word;
 
 pub use children::Stream;
-pub use client::{Connection, LaunchClient, last_words};
+pub use client::{Connection, LaunchClient, exit_report};
 pub use decide::{Decision, Failure, How, State, decide};
 pub use facts::{Facts, Problem, check, unseen};
 pub use hosts::{Host, Hosts};
 pub use job::{Launch, LaunchEnd, LaunchView, Notice, launch};
+pub use message::{Doing, ExitReport, Heartbeat, Progress, StartInfo, VARIABLE};
 pub use monitor::Limits;
 pub use output::{COPY_COMMAND, copy_output, keep_output};
 pub use ports::Ports;
 pub use scheduler::{Scheduler, detect};
 pub use stop::{Asked, ECHO, Meaning, StopRequests, StopSignal, UNFINISHED};
-pub use word::{Beat, Doing, LastWords, Orders, Progress, VARIABLE};
 
 #[cfg(test)]
 mod tests;

@@ -1,10 +1,10 @@
 //! The processes of one attempt as `launch` sees them: who has come, what they said, who is late. No sockets, no clock:
-//! words and the time come in, orders and failures go out.
+//! messages of processes and the time come in, answers to them and failures go out.
 
 use crate::decide::{Failure, How};
 use crate::facts::{Facts, check, unseen};
 use crate::hosts::{Hosts, is_here};
-use crate::word::{Beat, Doing, Hello, LOST, LastWords, Order, Orders, Word};
+use crate::message::{ClientMessage, Doing, ExitReport, Heartbeat, Hello, LOST, ServerMessage, StartInfo};
 use std::path::PathBuf;
 
 /// How long things may take, in seconds.
@@ -32,7 +32,7 @@ struct ProcessState {
     skew: f64,
     seen: Option<bool>,
     heard: f64,
-    beat: Beat,
+    heartbeat: Heartbeat,
     end: Option<(f64, End)>,
 }
 
@@ -56,7 +56,7 @@ pub struct JobMonitor {
     begun: bool,
     /// Why it was refused, and when.
     refused: Option<(String, f64)>,
-    /// When a word last came.
+    /// When a message last came.
     heard: f64,
     run_dir: Option<PathBuf>,
     /// One of them has ended before its work was done, as it was asked to.
@@ -84,31 +84,31 @@ impl JobMonitor {
         }
     }
 
-    /// A process said something; `clock` is the time of day. Gives an order for all, if one is due.
-    pub fn hear(&mut self, process: usize, word: Word, now: f64, clock: f64) -> Option<Order> {
+    /// A process said something; `clock` is the time of day. Gives an answer for all, if one is due.
+    pub fn hear(&mut self, process: usize, message: ClientMessage, now: f64, clock: f64) -> Option<ServerMessage> {
         self.heard = now;
         let state = self.states.get_mut(process)?;
         state.heard = now;
-        match word {
-            Word::Hello(hello) => state.hello = Some(hello),
-            Word::Facts(facts) => {
+        match message {
+            ClientMessage::Hello(hello) => state.hello = Some(hello),
+            ClientMessage::Facts(facts) => {
                 state.skew = facts.clock - clock;
                 state.facts = Some(*facts);
                 return self.compare();
             }
-            Word::Seen(seen) => {
+            ClientMessage::Seen(seen) => {
                 state.seen = Some(seen);
                 return self.look();
             }
-            Word::Beat(beat) => state.beat = beat,
-            Word::RunDir(dir) => self.run_dir = Some(dir),
-            Word::Failed { code, why } => state.end = Some((now, End::Said(code, why))),
-            Word::Done => state.end = Some((now, End::Done)),
-            Word::Stopped => {
+            ClientMessage::Heartbeat(heartbeat) => state.heartbeat = heartbeat,
+            ClientMessage::RunDir(dir) => self.run_dir = Some(dir),
+            ClientMessage::Failed { code, why } => state.end = Some((now, End::Said(code, why))),
+            ClientMessage::Done => state.end = Some((now, End::Done)),
+            ClientMessage::Stopped => {
                 state.end = Some((now, End::Done));
                 self.stopped = true;
             }
-            Word::Progress(_) | Word::AskedToStop(_) => {}
+            ClientMessage::Progress(_) | ClientMessage::AskedToStop(_) => {}
         }
         None
     }
@@ -123,14 +123,14 @@ impl JobMonitor {
     }
 
     /// What a process left on standard error: also one that never had a line, or lost it.
-    pub fn left(&mut self, words: LastWords, now: f64) {
-        let Some(state) = self.states.get_mut(words.process) else { return };
+    pub fn left(&mut self, report: ExitReport, now: f64) {
+        let Some(state) = self.states.get_mut(report.process) else { return };
         let at = match &state.end {
             None => now,
             Some((at, End::Broke)) => *at,
             Some(_) => return, // it has said so on its line
         };
-        let end = if words.code == LOST { End::Lost(words.why) } else { End::Said(words.code, words.why) };
+        let end = if report.code == LOST { End::Lost(report.why) } else { End::Said(report.code, report.why) };
         state.end = Some((at, end));
     }
 
@@ -140,7 +140,7 @@ impl JobMonitor {
     }
 
     /// When all have said their facts.
-    fn compare(&mut self) -> Option<Order> {
+    fn compare(&mut self) -> Option<ServerMessage> {
         if self.looking {
             return None;
         }
@@ -150,25 +150,25 @@ impl JobMonitor {
         let (fatal, rest): (Vec<_>, Vec<_>) = problems.into_iter().partition(|p| p.fatal);
         self.warnings.extend(rest.into_iter().map(|p| p.words));
         if fatal.is_empty() {
-            return Some(Order::Look);
+            return Some(ServerMessage::Look);
         }
         Some(self.refuse(fatal.into_iter().map(|p| p.words).collect::<Vec<_>>().join("; ")))
     }
 
     /// When all have looked.
-    fn look(&mut self) -> Option<Order> {
+    fn look(&mut self) -> Option<ServerMessage> {
         let seen: Vec<bool> = self.states.iter().map(|s| s.seen).collect::<Option<_>>()?;
         if let Some(why) = unseen(&self.facts()?, &seen) {
             return Some(self.refuse(why));
         }
         self.begun = true;
         let notes = self.notes.iter().chain(&self.warnings).cloned().collect();
-        Some(Order::Begin(Orders { attempt: self.attempt, notes }))
+        Some(ServerMessage::Begin(StartInfo { attempt: self.attempt, notes }))
     }
 
-    fn refuse(&mut self, why: String) -> Order {
+    fn refuse(&mut self, why: String) -> ServerMessage {
         self.refused = Some((why.clone(), self.heard));
-        Order::Refuse { why }
+        ServerMessage::Refuse { why }
     }
 
     fn facts(&self) -> Option<Vec<Facts>> {
@@ -277,7 +277,7 @@ impl JobMonitor {
     }
 
     fn failure(&self, process: usize, how: How, why: String) -> Failure {
-        let step = self.states[process].beat.step;
+        let step = self.states[process].heartbeat.step;
         Failure { process: Some(process), host: Some(self.hosts.of(process).into()), how, why, step }
     }
 
@@ -320,19 +320,19 @@ impl JobMonitor {
     fn stuck(&self) -> Option<Failure> {
         let open = || self.states.iter().enumerate().filter(|(_, s)| s.end.is_none());
         let steps = |d: Doing| matches!(d, Doing::Training | Doing::Waiting);
-        let late = |s: &ProcessState| steps(s.beat.doing) && s.beat.since > self.limits.step;
+        let late = |s: &ProcessState| steps(s.heartbeat.doing) && s.heartbeat.since > self.limits.step;
         if self.limits.step <= 0.0 || !self.begun || open().count() == 0 || !open().all(|(_, s)| late(s)) {
             return None;
         }
-        let least = open().map(|(_, s)| s.beat.step).min()?;
-        let behind = || open().filter(|(_, s)| s.beat.step == least);
-        let (process, state) = behind().find(|(_, s)| s.beat.doing != Doing::Waiting).or(behind().next())?;
+        let least = open().map(|(_, s)| s.heartbeat.step).min()?;
+        let behind = || open().filter(|(_, s)| s.heartbeat.step == least);
+        let (process, state) = behind().find(|(_, s)| s.heartbeat.doing != Doing::Waiting).or(behind().next())?;
         let others = open().count() - behind().count();
         let whom = if others > 0 { format!("while {others} others wait for it") } else { "nor has any other".into() };
         let why = format!(
             "has done no step for {:.0} s (--step-timeout), {whom}; it is {} after step {least}",
-            state.beat.since,
-            state.beat.doing.word()
+            state.heartbeat.since,
+            state.heartbeat.doing.word()
         );
         Some(self.failure(process, How::Stuck, why))
     }
@@ -345,9 +345,9 @@ impl JobMonitor {
         }
         let Some(process) = failure.process else { return failure };
         let host = self.hosts.of(process);
-        let held = self.states[process].beat.resident;
+        let held = self.states[process].heartbeat.resident;
         // Only kills in the job's own groups: what else the kernel of a machine kills for memory is not ours.
-        let for_memory = (is_here(host) && killed_here > 0) || self.on(host).any(|s| s.beat.oom_kills > 0);
+        let for_memory = (is_here(host) && killed_here > 0) || self.on(host).any(|s| s.heartbeat.oom_kills > 0);
         failure.why = match signal_in(said, process) {
             Some(9) if for_memory => format!(
                 "was killed for memory by the kernel (it held {}); give it fewer samples a step, or a larger machine",

@@ -6,7 +6,7 @@
 //! have gone. Helpers are processes of their own, so that also the last words of one that crashes or is killed are there. They
 //! end when the process has.
 
-use crate::word::VARIABLE;
+use crate::message::VARIABLE;
 use nix::unistd::{dup2_stderr, dup2_stdout};
 use paceline_base::{Error, Result};
 use std::fs::{File, OpenOptions};
