@@ -12,7 +12,6 @@
 
 mod bench;
 mod bucket;
-mod crew;
 mod demo;
 mod input;
 mod kernels;
@@ -21,6 +20,7 @@ mod memory;
 mod model_info;
 mod placement;
 mod prepare;
+mod process_group;
 mod repeat;
 mod resolve;
 pub mod speedtest;
@@ -29,7 +29,6 @@ mod trial;
 mod watch;
 
 pub use bench::{KernelBench, KernelLine, KernelReport, bench_kernels, bench_model};
-pub use crew::{Crew, Workers};
 pub use demo::{DemoStep, demo};
 pub use input::{RunData, open_data};
 pub use kernels::{Forgotten, forget_kernels};
@@ -37,6 +36,7 @@ pub use memory::Needs;
 pub use model_info::{ImageInfo, ModelInfo, Values};
 pub use placement::{Holding, Local, Pool, Stock};
 pub use prepare::{DataEngine, PrepareFinished, PrepareOptions, PrepareWatcher, ShardsLine, prepare, prepare_shards};
+pub use process_group::{ProcessGroup, Workers};
 pub use repeat::Recorded;
 pub use resolve::{Layout, Resolved, build_graph, build_model, read_text, resolve};
 pub use train::{Finished, Place, request_stop, saved, title, train, train_among};

@@ -1,9 +1,9 @@
 //! From a configuration as written to a run that can begin: data opened, model built, plan made, every "auto" decided.
 
-use crate::crew::Workers;
 use crate::input::{RunData, open_data};
 use crate::limits;
 use crate::memory::{Needs, eval_batch};
+use crate::process_group::Workers;
 use crate::trial;
 use paceline_base::kernel::Fusion;
 use paceline_base::text::{bytes, counted};

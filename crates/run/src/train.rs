@@ -1,10 +1,10 @@
 //! One run, from configuration to summary: resolve, make or reopen the run directory, train on all ranks, test.
 
-use crate::crew::{Crew, Workers};
 use crate::input::{self, Feeds};
 use crate::kernels;
 use crate::model_info::ModelInfo;
 use crate::placement::{self, Local, Pool};
+use crate::process_group::{ProcessGroup, Workers};
 use crate::repeat::{MODEL_COPY, PLAN_COPY, Recorded, RunToml};
 use crate::resolve::{Opened, Resolved, plan_ranks, rates, resolve_among, unless_stopped};
 use crate::trial::{make_device, no_thread};
@@ -77,20 +77,20 @@ fn keep_copies(config: &Config, dir: &RunDir) -> Result<()> {
 /// Trains. Ends after the current step, with a checkpoint, when `stop` becomes true; before the first step with an error,
 /// and without a run directory.
 pub fn train(config: &Config, place: &Place, watcher: &dyn Watcher, stop: &AtomicBool) -> Result<Finished> {
-    let finished = train_among(&mut Crew::alone(), config, place, watcher, stop)?;
+    let finished = train_among(&mut ProcessGroup::alone(), config, place, watcher, stop)?;
     finished.ok_or_else(|| Error::internal("a run alone has a leader"))
 }
 
 /// Trains with the other processes of a job. The first one records, watches and gives the result; the others give none.
 pub fn train_among(
-    crew: &mut Crew,
+    group: &mut ProcessGroup,
     config: &Config,
     place: &Place,
     watcher: &dyn Watcher,
     stop: &AtomicBool,
 ) -> Result<Option<Finished>> {
-    let result = together(crew, config, place, watcher, stop);
-    crew.end(&result);
+    let result = together(group, config, place, watcher, stop);
+    group.end(&result);
     result
 }
 
@@ -106,7 +106,7 @@ struct Begun {
 }
 
 fn together(
-    crew: &mut Crew,
+    group: &mut ProcessGroup,
     config: &Config,
     place: &Place,
     watcher: &dyn Watcher,
@@ -120,12 +120,12 @@ fn together(
     };
     // The lock before all work; only a restart, whose predecessor may still be ending, checks in first, so that it is not
     // taken for one that does not come up.
-    let restart = crew.client().is_some();
+    let restart = group.client().is_some();
     let mut held = match place {
-        Place::Resume(dir) if crew.leads() && !restart => Some(reopen(dir, Patience::Short, watcher)?),
+        Place::Resume(dir) if group.leads() && !restart => Some(reopen(dir, Patience::Short, watcher)?),
         _ => None,
     };
-    let config = &crew.fit(config)?;
+    let config = &group.fit(config)?;
     let mut opened = Opened::new(config)?;
     unless_stopped(stop)?;
     let folder = match place {
@@ -135,27 +135,27 @@ fn together(
         }
         Place::Auto | Place::Repeat(_, None) => config.run.dir.clone(),
     };
-    crew.meet(config, &folder, &opened)?;
-    if let (Place::Resume(dir), true, true) = (place, crew.leads(), restart) {
+    group.meet(config, &folder, &opened)?;
+    if let (Place::Resume(dir), true, true) = (place, group.leads(), restart) {
         held = Some(reopen(dir, Patience::Restart, watcher)?);
     }
-    if config.data.placement == PlacementName::Local && crew.world()?.processes() > 1 {
-        placement::place(&mut opened.data, crew)?;
+    if config.data.placement == PlacementName::Local && group.world()?.processes() > 1 {
+        placement::place(&mut opened.data, group)?;
     }
-    let mut workers = crew.workers(config, plan_ranks(config)?)?;
+    let mut workers = group.workers(config, plan_ranks(config)?)?;
     if let Some(workers) = &mut workers {
-        crew.choose_bucket(config, opened.graph.parameter_count(), workers)?;
+        group.choose_bucket(config, opened.graph.parameter_count(), workers)?;
     }
     // A resume computes with the kernels that it had; a repeated run too, but it may have been given another model.
     let measure = tuning.is_none() || matches!(place, Place::Repeat(..));
     let mut resolved = resolve_among(config, opened, tuning, workers.as_ref(), stop)?;
-    let leads = crew.leads();
+    let leads = group.leads();
     if measure {
         let Resolved { schedule, layout, tuning, reasons, .. } = &mut resolved;
         if leads {
             *tuning = kernels::choose(schedule, layout, tuning.clone(), reasons, stop)?;
         }
-        *tuning = crew.tell(tuning)?;
+        *tuning = group.tell(tuning)?;
     }
     unless_stopped(stop)?;
     watcher.begins(); // from here on there is something to keep
@@ -168,7 +168,7 @@ fn together(
     };
     let local = workers.as_ref().map_or(0..resolved.layout.plan.ranks, Workers::local);
     if !leads {
-        return follow(crew, &resolved, local, identity, begin);
+        return follow(group, &resolved, local, identity, begin);
     }
     let (mut notes, mut warnings) = (resolved.data.notes.clone(), Vec::new());
     if let Place::Repeat(recorded, _) = place {
@@ -192,7 +192,7 @@ fn together(
     let progress = start.as_ref().map_or(Progress::default(), |c| c.manifest.progress);
     let resumed = matches!(place, Place::Resume(_));
     if let Some(finished) = finished_before(&dir, &resolved.options, progress, resumed)? {
-        crew.tell(&Begun { dir: dir.path().into(), attempt: 0, from: None, finished: true })?;
+        group.tell(&Begun { dir: dir.path().into(), attempt: 0, from: None, finished: true })?;
         return Ok(Some(finished));
     }
     keep_copies(&resolved.config, &dir)?;
@@ -209,29 +209,29 @@ fn together(
     tracing::info!("run directory {}, from step {}", dir.path().display(), progress.step);
     // Last, so that a run killed before this point is either an empty folder or one that can be resumed.
     let writer = if resumed { dir.resume_steps(progress.step)? } else { dir.begin_steps()? };
-    if let Some(client) = crew.client() {
+    if let Some(client) = group.client() {
         client.run_dir(dir.path());
     }
     let path = std::path::absolute(dir.path()).map_err(|e| Error::io("find", dir.path(), &e))?;
     let from = start.as_ref().map(|c| path.join(c.path.strip_prefix(dir.path()).unwrap_or(&c.path)));
-    crew.tell(&Begun { dir: path, attempt: writer.attempt(), from, finished: false })?;
+    group.tell(&Begun { dir: path, attempt: writer.attempt(), from, finished: false })?;
     let summary = first_summary(&resolved, &dir, &writer, resumed, progress)?;
     let start = start.as_ref();
     let cores = CpuWatch::start();
     let run = OneRun { resolved: &resolved, dir: &dir, identity, start, progress, local, watcher, stop, begin, cores };
-    run.go(crew, summary, writer, notes, warnings).map(Some)
+    run.go(group, summary, writer, notes, warnings).map(Some)
 }
 
 /// The part of a process that is not the first: it trains, and records its own steps.
 fn follow(
-    crew: &mut Crew,
+    group: &mut ProcessGroup,
     resolved: &Resolved,
     local: Range<usize>,
     identity: Identity,
     begin: Instant,
 ) -> Result<Option<Finished>> {
     let nothing = Begun { dir: PathBuf::new(), attempt: 0, from: None, finished: false };
-    let begun: Begun = crew.tell(&nothing)?;
+    let begun: Begun = group.tell(&nothing)?;
     if begun.finished {
         return Ok(None);
     }
@@ -245,15 +245,15 @@ fn follow(
     let run = OneRun { resolved, dir: &dir, identity, start, progress, local, watcher, stop: &stop, begin, cores };
     let feeds = run.feeds()?;
     let nobody = |_: &EpochRecord| {};
-    let shared = run.shared(&writer, crew, &nobody);
-    let comms = crew.world()?.ranks_within(run.local.len(), run.timeout())?;
-    crew.doing(Doing::Training);
+    let shared = run.shared(&writer, group, &nobody);
+    let comms = group.world()?.ranks_within(run.local.len(), run.timeout())?;
+    group.doing(Doing::Training);
     let ends = run.all_ranks(comms, &shared, None, &feeds);
     let outcome = first_cause(&ends);
     if outcome.is_ok() {
-        crew.exchange(&run.times(&ends))?;
+        group.exchange(&run.times(&ends))?;
         if run.tests_apart() {
-            run.test_together(crew, None)?;
+            run.test_together(group, None)?;
         }
     }
     writer.finish()?;
@@ -507,7 +507,7 @@ impl OneRun<'_> {
     fn shared<'s>(
         &'s self,
         writer: &'s StepWriter,
-        crew: &Crew,
+        group: &ProcessGroup,
         on_epoch: &'s (dyn Fn(&EpochRecord) + Sync),
     ) -> Shared<'s> {
         Shared {
@@ -515,7 +515,7 @@ impl OneRun<'_> {
             dir: self.dir,
             watcher: self.watcher,
             stop: self.stop,
-            connection: crew.client().map(LaunchClient::connection),
+            connection: group.client().map(LaunchClient::connection),
             every: self.resolved.config.record.every,
             interval: AtomicU64::new(0),
             interval_reason: Mutex::default(),
@@ -527,7 +527,7 @@ impl OneRun<'_> {
 
     fn go(
         self,
-        crew: &mut Crew,
+        group: &mut ProcessGroup,
         summary: Summary,
         writer: StepWriter,
         notes: Vec<String>,
@@ -570,12 +570,12 @@ impl OneRun<'_> {
                 let _ = self.dir.write_summary(&s); // the final write reports errors
             }
         };
-        let shared = self.shared(&writer, crew, &on_epoch);
+        let shared = self.shared(&writer, group, &on_epoch);
         let feeds = self.feeds()?;
-        let comms = crew.world()?.ranks_within(self.local.len(), self.timeout())?;
-        crew.doing(Doing::Training);
+        let comms = group.world()?.ranks_within(self.local.len(), self.timeout())?;
+        group.doing(Doing::Training);
         let ends = self.all_ranks(comms, &shared, saver.as_ref(), &feeds);
-        crew.doing(Doing::Ending);
+        group.doing(Doing::Ending);
         self.watcher.ended();
         let reason =
             std::mem::take(&mut *shared.interval_reason.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
@@ -583,16 +583,16 @@ impl OneRun<'_> {
         s.reasons.extend((!reason.is_empty()).then_some(reason));
         s.warnings.extend(warnings);
         s.warnings.extend(notes);
-        s.warnings.extend(crew.told().iter().cloned()); // which launch has shown
+        s.warnings.extend(group.told().iter().cloned()); // which launch has shown
         s.stages = feeds.stages();
         drop(feeds); // what still decodes ahead is not needed
         let mut times = vec![self.times(&ends)];
         if ends.iter().all(|e| e.outcome.is_ok()) {
-            times = crew.exchange(&times[0])?; // in the order of ranks
+            times = group.exchange(&times[0])?; // in the order of ranks
         }
         s.split = times.iter().flat_map(|(split, _)| split).copied().collect();
         let shares: Vec<CpuShare> = times.into_iter().map(|(_, share)| share).collect();
-        s.cpu = cpu_of_job(&shares, crew.world()?.hosts());
+        s.cpu = cpu_of_job(&shares, group.world()?.hosts());
         let written = saver.map(Saver::finish).transpose();
         let recorded = writer.finish();
         let mut outcome = first_cause(&ends);
@@ -616,7 +616,7 @@ impl OneRun<'_> {
         let best = outcome.as_ref().ok().and_then(|o| o.progress.best).map(|b| b.step);
         // All processes take part, also if this one could not write what is to be tested.
         let apart = match ends.iter().all(|e| e.outcome.is_ok()) && self.tests_apart() {
-            true => self.test_together(crew, best)?,
+            true => self.test_together(group, best)?,
             false => None,
         };
         if outcome.is_ok() {
@@ -768,9 +768,9 @@ impl OneRun<'_> {
     }
 
     /// Scores of the best checkpoint, which process 0 knows, on the test samples of all processes.
-    fn test_together(&self, crew: &mut Crew, best: Option<u64>) -> Result<Option<Scores>> {
-        let best = crew.tell(&best)?;
-        let scores = crew.exchange(&self.test_best(best)?)?;
+    fn test_together(&self, group: &mut ProcessGroup, best: Option<u64>) -> Result<Option<Scores>> {
+        let best = group.tell(&best)?;
+        let scores = group.exchange(&self.test_best(best)?)?;
         Ok(scores.into_iter().collect::<Option<Vec<Scores>>>().map(|all| all.into_iter().sum()))
     }
 
