@@ -24,7 +24,7 @@ use crate::hosts::bracketed;
 use crate::secret::{self, Side, proof, same};
 use crate::stop::StopSignal;
 use crate::word::{Beat, Doing, Hello, LOST, LastWords, Order, Orders, Progress, VARIABLE, Word, line, parse_variable};
-use paceline_base::{Error, Kind, Result};
+use paceline_base::{Error, Kind, Peer, Result};
 use paceline_comm::world::{all_wait, end_at_once};
 use paceline_record::machine;
 use sha2::{Digest, Sha256};
@@ -80,7 +80,7 @@ impl Shared {
         if self.closed.load(Relaxed) {
             return;
         }
-        let words = LastWords { process: self.process, code: LOST, why: why.into() };
+        let words = LastWords { process: self.process, code: LOST, why: why.into(), peer: None };
         let _ = std::io::stderr().write_all(words.line().as_bytes());
         end_at_once(LOST);
     }
@@ -172,7 +172,7 @@ impl Tether {
                 Ok(Order::Begin(orders)) => break Ok(orders),
                 Ok(Order::Refuse { why }) => break Err(Error::user(why)),
                 Ok(_) => {}
-                Err(_) => break Err(Error::failure("paceline launch has gone")),
+                Err(_) => break Err(Error::failure("paceline launch has gone").of_peer(Peer::Launcher)),
             }
         };
         drop(written);
@@ -228,7 +228,7 @@ impl Tether {
             ),
             false => String::new(),
         };
-        self.close(&Word::Failed { code, why: format!("{error}{place}") });
+        self.close(&Word::Failed { code, why: format!("{error}{place}"), peer: error.peer() });
     }
 
     /// The last word of a process that did its work.
@@ -263,7 +263,7 @@ fn exit_code(error: &Error) -> u8 {
 pub fn last_words(error: &Error) -> Option<String> {
     std::env::var_os(VARIABLE)?;
     let process = paceline_comm::world::started(|name| std::env::var(name).ok()).map_or(0, |s| s.process);
-    Some(LastWords { process, code: exit_code(error), why: error.to_string() }.line())
+    Some(LastWords { process, code: exit_code(error), why: error.to_string(), peer: error.peer() }.line())
 }
 
 /// A line on which both sides have proved themselves.
