@@ -27,7 +27,7 @@ use crate::message::{
 };
 use crate::secret::{self, Side, proof, same};
 use crate::stop::StopSignal;
-use paceline_base::{Error, Kind, Result};
+use paceline_base::{Error, Kind, Peer, Result};
 use paceline_comm::world::{all_wait, end_at_once};
 use paceline_system::machine;
 use sha2::{Digest, Sha256};
@@ -83,7 +83,7 @@ impl Shared {
         if self.closed.load(Relaxed) {
             return;
         }
-        let words = ExitReport { process: self.process, code: LOST, why: why.into() };
+        let words = ExitReport { process: self.process, code: LOST, why: why.into(), peer: None };
         let _ = std::io::stderr().write_all(words.line().as_bytes());
         end_at_once(LOST);
     }
@@ -175,7 +175,7 @@ impl LaunchClient {
                 Ok(ServerMessage::Begin(info)) => break Ok(info),
                 Ok(ServerMessage::Refuse { why }) => break Err(Error::user(why)),
                 Ok(_) => {}
-                Err(_) => break Err(Error::failure("paceline launch has gone")),
+                Err(_) => break Err(Error::failure("paceline launch has gone").of_peer(Peer::Launcher)),
             }
         };
         drop(written);
@@ -231,7 +231,7 @@ impl LaunchClient {
             ),
             false => String::new(),
         };
-        self.close(&ClientMessage::Failed { code, why: format!("{error}{place}") });
+        self.close(&ClientMessage::Failed { code, why: format!("{error}{place}"), peer: error.peer() });
     }
 
     /// The last message of a process that did its work.
@@ -266,7 +266,7 @@ fn exit_code(error: &Error) -> u8 {
 pub fn exit_report(error: &Error) -> Option<String> {
     std::env::var_os(VARIABLE)?;
     let process = paceline_comm::world::started(|name| std::env::var(name).ok()).map_or(0, |s| s.process);
-    Some(ExitReport { process, code: exit_code(error), why: error.to_string() }.line())
+    Some(ExitReport { process, code: exit_code(error), why: error.to_string(), peer: error.peer() }.line())
 }
 
 /// A line on which both sides have proved themselves.

@@ -13,6 +13,7 @@
 
 use crate::facts::Facts;
 use crate::stop::StopSignal;
+use paceline_base::Peer;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -35,6 +36,9 @@ pub struct ExitReport {
     pub code: u8,
     /// The error.
     pub why: String,
+    /// Whose failure it passes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer: Option<Peer>,
 }
 
 impl ExitReport {
@@ -71,6 +75,9 @@ pub enum ClientMessage {
         code: u8,
         /// The error.
         why: String,
+        /// Whose failure it passes on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        peer: Option<Peer>,
     },
     /// A signal that asks for the end has reached it: all are to stop.
     AskedToStop(StopSignal),
@@ -239,7 +246,8 @@ mod tests {
 
     #[test]
     fn last_words_are_found_behind_what_a_starter_wrote() {
-        let words = ExitReport { process: 3, code: 2, why: "cfg.toml:\nno such file".into() };
+        let words =
+            ExitReport { process: 3, code: 2, why: "cfg.toml:\nno such file".into(), peer: Some(Peer::Process(1)) };
         let text = words.line();
         assert_eq!(text.matches('\n').count(), 1, "{text}");
         assert_eq!(ExitReport::parse(&text), Some(words.clone()));
@@ -252,7 +260,7 @@ mod tests {
     #[test]
     fn words_are_one_line_and_come_back() {
         let words = [
-            ClientMessage::Failed { code: 2, why: "two\nlines".into() },
+            ClientMessage::Failed { code: 2, why: "two\nlines".into(), peer: Some(Peer::Rank(3)) },
             ClientMessage::Seen(false),
             ClientMessage::Done,
             ClientMessage::Stopped,
@@ -265,6 +273,9 @@ mod tests {
             assert_eq!(text.matches('\n').count(), 1, "{text}");
             assert_eq!(serde_json::from_str::<ClientMessage>(&text).unwrap(), word);
         }
+        let older = r#"{"failed":{"code":1,"why":"disk full"}}"#;
+        let failed = ClientMessage::Failed { code: 1, why: "disk full".into(), peer: None };
+        assert_eq!(serde_json::from_str::<ClientMessage>(older).unwrap(), failed);
         for n in 0..8 {
             assert_eq!(Doing::from_number(n) as u8, if n < 6 { n } else { 0 });
         }

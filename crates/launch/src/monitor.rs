@@ -5,6 +5,7 @@ use crate::decide::{Failure, How};
 use crate::facts::{Facts, check, unseen};
 use crate::hosts::{Hosts, is_here};
 use crate::message::{ClientMessage, Doing, ExitReport, Heartbeat, Hello, LOST, ServerMessage, StartInfo};
+use paceline_base::Peer;
 use std::path::PathBuf;
 
 /// How long things may take, in seconds.
@@ -39,7 +40,8 @@ struct ProcessState {
 #[derive(Clone, Debug, PartialEq)]
 enum End {
     Done,
-    Said(u8, String),
+    /// Its exit code, its error, and whose failure that passes on.
+    Said(u8, String, Option<Peer>),
     /// It no longer heard from `launch`.
     Lost(String),
     Broke,
@@ -102,7 +104,7 @@ impl JobMonitor {
             }
             ClientMessage::Heartbeat(heartbeat) => state.heartbeat = heartbeat,
             ClientMessage::RunDir(dir) => self.run_dir = Some(dir),
-            ClientMessage::Failed { code, why } => state.end = Some((now, End::Said(code, why))),
+            ClientMessage::Failed { code, why, peer } => state.end = Some((now, End::Said(code, why, peer))),
             ClientMessage::Done => state.end = Some((now, End::Done)),
             ClientMessage::Stopped => {
                 state.end = Some((now, End::Done));
@@ -130,7 +132,8 @@ impl JobMonitor {
             Some((at, End::Broke)) => *at,
             Some(_) => return, // it has said so on its line
         };
-        let end = if report.code == LOST { End::Lost(report.why) } else { End::Said(report.code, report.why) };
+        let end =
+            if report.code == LOST { End::Lost(report.why) } else { End::Said(report.code, report.why, report.peer) };
         state.end = Some((at, end));
     }
 
@@ -260,17 +263,17 @@ impl JobMonitor {
             .filter_map(|(p, s)| s.end.as_ref().filter(|(_, e)| *e != End::Done).map(|(at, e)| (*at, p, e)))
             .collect();
         let apart = |p: usize, e: &End| match e {
-            End::Said(code, _) => *code == 2 || !self.begun || self.states[p].hello.is_none(),
+            End::Said(code, ..) => *code == 2 || !self.begun || self.states[p].hello.is_none(),
             End::Lost(_) => true,
             _ => false,
         };
         ends.sort_by(|a, b| apart(b.1, b.2).cmp(&apart(a.1, a.2)).then(a.0.total_cmp(&b.0)));
-        let own = |e: &End| !matches!(e, End::Said(_, why) if tells_of_another(why));
+        let own = |e: &End| !matches!(e, End::Said(_, _, Some(_)));
         let Some(&(_, process, end)) = ends.iter().find(|(_, _, e)| own(e)).or(ends.first()) else {
             return self.failure(0, How::Died, "failed".into());
         };
         match end {
-            End::Said(code, why) => self.failure(process, How::Said(*code), format!("failed: {why}")),
+            End::Said(code, why, _) => self.failure(process, How::Said(*code), format!("failed: {why}")),
             End::Lost(why) => self.failure(process, How::Lost, why.clone()),
             _ => self.failure(process, How::Died, "ended without a word (killed, or crashed)".into()),
         }
@@ -358,11 +361,6 @@ impl JobMonitor {
         };
         failure
     }
-}
-
-/// Whether an error is only the echo of another process's.
-fn tells_of_another(why: &str) -> bool {
-    [" failed: ", "a process or its host is gone", "launch has gone"].iter().any(|w| why.contains(w))
 }
 
 /// The signal that ended a process, in the words of Open MPI or MPICH.

@@ -4,6 +4,7 @@ use crate::message::{ClientMessage, Hello, LOST, ServerMessage};
 use crate::monitor::JobMonitor;
 use crate::server::{Heard, Place, Server, to_channel};
 use crate::*;
+use paceline_base::Peer;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::Ordering::Relaxed;
@@ -49,10 +50,20 @@ fn found(m: &JobMonitor, now: f64, how: How, words: &[&str]) {
 fn the_first_to_end_is_named_and_others_may_still_speak() {
     let mut m = four();
     m.broke(2, 10.0);
-    m.hear(0, ClientMessage::Failed { code: 1, why: "rank 2 failed: gone".into() }, 10.1, 0.0);
+    m.hear(
+        0,
+        ClientMessage::Failed { code: 1, why: "rank 2 failed: gone".into(), peer: Some(Peer::Rank(2)) },
+        10.1,
+        0.0,
+    );
     assert_eq!(m.verdict(10.2, false), None);
     for p in [1, 3] {
-        m.hear(p, ClientMessage::Failed { code: 1, why: "rank 2 failed: gone".into() }, 10.1, 0.0);
+        m.hear(
+            p,
+            ClientMessage::Failed { code: 1, why: "rank 2 failed: gone".into(), peer: Some(Peer::Rank(2)) },
+            10.1,
+            0.0,
+        );
     }
     assert_eq!(m.verdict(10.2, false), None, "the starter knows the signal");
     assert_eq!(m.verdict(17.0, false), None, "which may take it a while");
@@ -63,7 +74,7 @@ fn the_first_to_end_is_named_and_others_may_still_speak() {
     assert!(m.explain(f.clone(), said, 1).why.contains("signal 9 (SIGKILL)"), "the kill was here, not on b");
     let mpich = "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)";
     assert!(m.explain(f.clone(), mpich, 0).why.contains("signal 9"));
-    m.left(ExitReport { process: 2, code: 1, why: "disk full".into() }, 10.5);
+    m.left(ExitReport { process: 2, code: 1, why: "disk full".into(), peer: None }, 10.5);
     found(&m, 13.0, How::Said(1), &["process 2 on b failed: disk full"]);
 }
 
@@ -92,17 +103,17 @@ fn who_could_not_connect_is_heard_before_those_that_ended_with_it() {
     let mut m = JobMonitor::new(Hosts::parse("a:1,b:1").unwrap(), LIMITS, 1, vec![]);
     m.hear(0, hello(0), 0.5, 0.0);
     m.broke(0, 1.0);
-    m.left(ExitReport { process: 1, code: 2, why: "cfg.toml: no such file".into() }, 1.2);
+    m.left(ExitReport { process: 1, code: 2, why: "cfg.toml: no such file".into(), peer: None }, 1.2);
     found(&m, 5.0, How::Said(2), &["process 1 on b failed: cfg.toml: no such file"]);
     assert!(m.has_said());
     // With a line it is the same, as long as nothing connects the processes, and for wrong input at any time.
     for (mut m, code) in [(JobMonitor::new(Hosts::parse("a:2,b:2").unwrap(), LIMITS, 1, vec![]), 1), (four(), 2)] {
         (0..4).for_each(|p| drop(m.hear(p, hello(p), 1.0, 0.0)));
         m.broke(0, 2.0);
-        m.hear(3, ClientMessage::Failed { code, why: "no such file".into() }, 2.1, 0.0);
+        m.hear(3, ClientMessage::Failed { code, why: "no such file".into(), peer: None }, 2.1, 0.0);
         found(&m, 5.0, How::Said(code), &["process 3 on b failed: no such file"]);
     }
-    m.left(ExitReport { process: 7, code: 2, why: "nobody".into() }, 1.2);
+    m.left(ExitReport { process: 7, code: 2, why: "nobody".into(), peer: None }, 1.2);
 }
 
 #[test]
@@ -110,7 +121,7 @@ fn who_ended_itself_was_not_killed() {
     let mut m = four();
     m.broke(0, 9.9);
     m.broke(2, 10.0);
-    m.left(ExitReport { process: 2, code: LOST, why: "ended itself: no message for 4 s".into() }, 10.1);
+    m.left(ExitReport { process: 2, code: LOST, why: "ended itself: no word for 4 s".into(), peer: None }, 10.1);
     let f = m.verdict(13.0, false).unwrap();
     assert_eq!((f.how.clone(), f.words().as_str()), (How::Lost, "process 2 on b ended itself: no message for 4 s"));
     let said = "mpirun noticed that process rank 2 exited on signal 9 (Killed).";
@@ -120,9 +131,20 @@ fn who_ended_itself_was_not_killed() {
 #[test]
 fn an_echo_is_not_the_cause() {
     let mut m = four();
-    m.hear(0, ClientMessage::Failed { code: 1, why: "rank 1 failed: disk full".into() }, 10.0, 0.0);
-    m.hear(1, ClientMessage::Failed { code: 1, why: "disk full".into() }, 10.1, 0.0);
+    m.hear(
+        0,
+        ClientMessage::Failed { code: 1, why: "rank 1 failed: disk full".into(), peer: Some(Peer::Rank(1)) },
+        10.0,
+        0.0,
+    );
+    m.hear(1, ClientMessage::Failed { code: 1, why: "disk full".into(), peer: None }, 10.1, 0.0);
     found(&m, 13.0, How::Said(1), &["process 1 on a failed: disk full"]);
+    // It is the type that tells, not the words.
+    let mut m = four();
+    let why = "prepare failed: disk full".to_string();
+    m.hear(1, ClientMessage::Failed { code: 1, why, peer: None }, 10.0, 0.0);
+    m.hear(0, ClientMessage::Failed { code: 1, why: "disk full".into(), peer: None }, 10.1, 0.0);
+    found(&m, 13.0, How::Said(1), &["process 1 on a failed: prepare failed: disk full"]);
 }
 
 #[test]
@@ -169,7 +191,7 @@ fn processes_that_differ_do_not_begin() {
     assert!(matches!(answer, Some(ServerMessage::Refuse { why }) if why.contains("1 (b)")));
     assert!(m.verdict(1.0, false).is_none(), "process 0 takes its file away first");
     found(&m, 5.0, How::Refused, &["another program"]);
-    m.hear(0, ClientMessage::Failed { code: 2, why: String::new() }, 1.1, 0.0);
+    m.hear(0, ClientMessage::Failed { code: 2, why: String::new(), peer: None }, 1.1, 0.0);
     found(&m, 1.1, How::Refused, &["another program"]);
 }
 

@@ -249,7 +249,7 @@ fn follow(
     let comms = group.world()?.ranks_within(run.local.len(), run.timeout())?;
     group.doing(Doing::Training);
     let ends = run.all_ranks(comms, &shared, None, &feeds);
-    let outcome = first_cause(&ends);
+    let outcome = first_outcome(&ends);
     if outcome.is_ok() {
         group.exchange(&run.times(&ends))?;
         if run.tests_apart() {
@@ -595,12 +595,12 @@ impl OneRun<'_> {
         s.cpu = cpu_of_job(&shares, group.world()?.hosts());
         let written = saver.map(Saver::finish).transpose();
         let recorded = writer.finish();
-        let mut outcome = first_cause(&ends);
+        let mut outcome = first_outcome(&ends);
         if outcome.is_ok() {
-            outcome = written.as_ref().map_or_else(|e| Err(again(e)), |_| outcome);
+            outcome = written.as_ref().map_or_else(|e| Err(e.clone()), |_| outcome);
         }
         if let (Ok(_), Err(e)) = (&outcome, &recorded) {
-            outcome = Err(again(e));
+            outcome = Err(e.clone());
         }
         s.warnings.extend(recorded.ok().and_then(|w| w.warning()));
         if let Ok(Some(w)) = &written
@@ -800,19 +800,11 @@ impl OneRun<'_> {
     }
 }
 
-/// The same error, to be given twice.
-fn again(e: &Error) -> Error {
-    Error::new(e.kind(), e.message())
-}
-
-/// The outcome of rank 0, or the error that came first in cause: not one that only says that another rank failed.
-fn first_cause(ends: &[RankEnd]) -> Result<Outcome> {
-    let errors: Vec<&Error> = ends.iter().filter_map(|e| e.outcome.as_ref().err()).collect();
-    let cause = errors.iter().find(|e| !e.message().contains(" failed: ")).or(errors.first());
-    match (cause, &ends[0].outcome) {
-        (Some(e), _) => Err(again(e)),
-        (None, Ok(outcome)) => Ok(*outcome),
-        (None, Err(e)) => Err(again(e)),
+/// The outcome of rank 0, or the error that was the cause of the others.
+fn first_outcome(ends: &[RankEnd]) -> Result<Outcome> {
+    match Error::first_cause(ends.iter().filter_map(|e| e.outcome.as_ref().err())) {
+        Some(cause) => Err(cause.clone()),
+        None => ends[0].outcome.clone(),
     }
 }
 

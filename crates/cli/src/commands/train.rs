@@ -60,7 +60,10 @@ fn resume_line(dir: &Path) -> String {
 fn with_resume(error: Error, screen: &Screen, under_launch: bool) -> Error {
     let dir = screen.run_dir().filter(|_| !under_launch && matches!(error.kind(), Kind::Failure | Kind::Internal));
     match dir {
-        Some(dir) => Error::new(error.kind(), format!("{}\ngo on with: {}", error.message(), resume_line(&dir))),
+        Some(dir) => {
+            let words = format!("{}\ngo on with: {}", error.message(), resume_line(&dir));
+            error.with_message(words)
+        }
         None => error,
     }
 }
