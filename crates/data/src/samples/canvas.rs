@@ -2,7 +2,7 @@
 
 use super::{Scratch, Stage};
 use crate::{DataError, Result};
-use paceline_image::{Colour, Fit, Limits, Pixels, Target, Window, header};
+use paceline_image::{Colour, Fit, Limits, Pixels, Target, header};
 use std::time::Instant;
 
 /// How images become samples of one shape.
@@ -79,7 +79,7 @@ impl Canvas {
         let Scratch { pixels, resized, resizer, times, .. } = scratch;
         let begin = times.add(Stage::Decode, begin);
         let from = match (window, self.fit) {
-            (Some(window), Some(fit)) if !self.holds(pixels, &window) => {
+            (Some(window), Some(fit)) if !self.target(fit).is_met_by(pixels, &window) => {
                 resizer.resize(pixels, &window, &self.target(fit), resized);
                 times.add(Stage::Resize, begin);
                 resized
@@ -113,25 +113,10 @@ impl Canvas {
         pixels.data.extend_from_slice(bytes);
         (pixels.width, pixels.height, pixels.channels) = (width, height, channels);
         let begin = times.add(Stage::Read, begin);
-        resizer.resize(pixels, &self.window(width as f64, height as f64, fit), &self.target(fit), resized);
+        let target = self.target(fit);
+        resizer.resize(pixels, &target.window(width, height), &target, resized);
         times.add(Stage::Resize, begin);
         self.copy(place, resized, out)
-    }
-
-    /// The part of an image that is kept.
-    fn window(&self, width: f64, height: f64, fit: Fit) -> Window {
-        let (mut w, mut h) = (width, height);
-        if fit == Fit::Crop {
-            let wanted = self.shape[1] as f64 / self.shape[0] as f64;
-            (w, h) = (w.min(h * wanted), h.min(w / wanted));
-        }
-        Window { left: (width - w) / 2.0, top: (height - h) / 2.0, width: w, height: h }
-    }
-
-    fn holds(&self, pixels: &Pixels, window: &Window) -> bool {
-        let [height, width, _] = self.shape;
-        (pixels.width, pixels.height) == (width, height)
-            && *window == (Window { left: 0.0, top: 0.0, width: width as f64, height: height as f64 })
     }
 
     fn copy(&self, place: &dyn Fn() -> String, pixels: &Pixels, out: &mut [u8]) -> Result<()> {

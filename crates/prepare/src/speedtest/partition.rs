@@ -9,7 +9,7 @@ use paceline_data::example::Example;
 use paceline_data::shards::{Encoding, FeatureNames, Layout};
 use paceline_data::tfrecord::Reader;
 use paceline_data::{DataError, RecordError};
-use paceline_image::{Colour, Decoder, Fit, Pixels, Resizer, Target, Window};
+use paceline_image::{Colour, Decoder, Fit, Pixels, Resizer, Target};
 use paceline_record::{Cell, Form};
 
 use super::source::{ListedSource, Sample};
@@ -293,9 +293,7 @@ impl<'a> Worker<'a> {
                         return Err(format!("{} bytes are no image of {height}×{width}×{channels}", bytes.len()));
                     }
                     self.decoded = Pixels { width, height, channels, data: bytes.to_vec() };
-                    let side = width.min(height) as f64;
-                    let (left, top) = ((width as f64 - side) / 2.0, (height as f64 - side) / 2.0);
-                    Window { left, top, width: side, height: side }
+                    target.window(width, height)
                 }
             };
             if (self.decoded.width, self.decoded.height) == (size, size) {
