@@ -265,8 +265,8 @@ impl ProcessGroup {
         }
         let world = self.world()?;
         let comm = world.ranks(1)?.swap_remove(0);
-        let chosen = crate::bucket::measure(comm, parameters)?;
-        let chosen: crate::bucket::Chosen = self.tell(&chosen)?;
+        let chosen = crate::tune::bucket::measure(comm, parameters)?;
+        let chosen: crate::tune::bucket::Chosen = self.tell(&chosen)?;
         workers.bucket = chosen.elements;
         workers.reasons.push(chosen.reason);
         Ok(())

@@ -2,9 +2,9 @@
 
 use crate::input::{RunData, open_data};
 use crate::limits;
-use crate::memory::{Needs, eval_batch};
 use crate::process_group::Workers;
-use crate::trial;
+use crate::tune::memory::{Needs, eval_batch};
+use crate::tune::trial;
 use paceline_base::kernel::Fusion;
 use paceline_base::text::{bytes, counted};
 use paceline_base::units::GlobalBatch;

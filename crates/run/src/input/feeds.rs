@@ -1,7 +1,7 @@
 //! What brings the samples of a run to the ranks of this process: which sample stands where, and the feeds that decode.
 
 use super::{RunData, augment, threads};
-use crate::placement::Pool;
+use crate::local_data::Pool;
 use paceline_base::portion::Portion;
 use paceline_base::stage::StageFigures;
 use paceline_base::{Error, Result};

@@ -2,7 +2,7 @@
 
 use super::ranks::OneRun;
 use crate::input;
-use crate::placement::Pool;
+use crate::local_data::Pool;
 use crate::process_group::ProcessGroup;
 use paceline_base::Result;
 use paceline_comm::single;

@@ -8,11 +8,11 @@ mod ranks;
 mod resume;
 mod summary;
 
-use crate::kernels;
-use crate::placement;
+use crate::local_data;
 use crate::process_group::{ProcessGroup, Workers};
 use crate::repeat::Recorded;
 use crate::resolve::{Opened, Resolved, plan_ranks, resolve_among, unless_stopped};
+use crate::tune::kernels;
 use crate::watch::Watcher;
 use directory::reopen;
 use leader::Held;
@@ -136,7 +136,7 @@ fn together(
         held = Some(reopen(dir, Patience::Restart, watcher)?);
     }
     if config.data.placement == PlacementName::Local && group.world()?.processes() > 1 {
-        placement::place(&mut opened.data, group)?;
+        local_data::place(&mut opened.data, group)?;
     }
     let mut workers = group.workers(config, plan_ranks(config)?)?;
     if let Some(workers) = &mut workers {

@@ -3,7 +3,7 @@
 use crate::input::Feeds;
 use crate::process_group::ProcessGroup;
 use crate::resolve::Resolved;
-use crate::trial::{make_device, no_thread};
+use crate::tune::trial::{make_device, no_thread};
 use crate::watch::{RankObserver, Shared, Watcher};
 use paceline_base::{Error, Result, TimeSplit};
 use paceline_comm::Comm;

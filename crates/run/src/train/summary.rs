@@ -1,6 +1,6 @@
 //! What a summary says before training begins, and what of a run is not yet whole.
 
-use crate::placement::Local;
+use crate::local_data::Local;
 use crate::resolve::Resolved;
 use paceline_base::Result;
 use paceline_engine::Progress;
