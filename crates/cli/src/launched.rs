@@ -4,14 +4,14 @@
 use crate::commands::launch;
 use crate::screen;
 use paceline::Result;
-use paceline::launch::{Facts, LaunchClient, VARIABLE};
+use paceline::launch::{ExitReport, Facts, LaunchClient, VARIABLE};
 use std::io::Write;
 use std::sync::OnceLock;
 
 /// Does a command's work, and tells the `launch` that started this process, if one did, what must agree and how it ended.
 /// (Training does so itself, because it has more to tell.)
 pub fn work_under_launch<T>(work: impl FnOnce(Option<&LaunchClient>) -> Result<T>) -> Result<T> {
-    let Some(client) = LaunchClient::from_env()? else { return work(None) };
+    let Some(client) = LaunchClient::from_env(end_process)? else { return work(None) };
     let words: Vec<String> = std::env::args().skip(1).collect();
     let result = client.check_in(Facts::collect(&words.join(" "))).and_then(|_| work(Some(&client)));
     match &result {
@@ -19,6 +19,12 @@ pub fn work_under_launch<T>(work: impl FnOnce(Option<&LaunchClient>) -> Result<T
         Err(e) => client.failed(e),
     }
     result
+}
+
+/// Ends this process at once, because `launch` is lost. Not by `exit`: its handlers may wait for processes that are gone.
+pub fn end_process(report: &ExitReport) {
+    let _ = std::io::stderr().write_all(report.line().as_bytes());
+    paceline::comm::world::end_at_once(report.code);
 }
 
 /// Ends the program because of its flags. Under `launch`, whose own flags were right, this is another program than on the

@@ -12,7 +12,7 @@ use paceline_config::{Auto, Config, PlacementName, StrategyName};
 use paceline_engine::Ended;
 use paceline_kernels::cpu::Isa;
 use paceline_kernels::{Cpu, CpuOptions};
-use paceline_launch::{Doing, Facts, LaunchClient};
+use paceline_launch::{Doing, Facts, LaunchClient, OnLost};
 use paceline_system::threads::cores;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -95,13 +95,13 @@ impl ProcessGroup {
 
     /// The processes that a launcher started this one with; alone if none did. Nothing is connected yet but the line to
     /// `paceline launch`.
-    pub fn from_env() -> Result<Self> {
+    pub fn from_env(on_lost: OnLost) -> Result<Self> {
         let started = world::started(|name| std::env::var(name).ok());
         let expected = started.map_or(1, |s| s.processes);
         if expected > 1 && !world::has_mpi() {
             World::from_env()?; // says what is missing
         }
-        Ok(Self { client: LaunchClient::from_env()?, expected, world: None, told: Vec::new() })
+        Ok(Self { client: LaunchClient::from_env(on_lost)?, expected, world: None, told: Vec::new() })
     }
 
     /// Whether this process shows and records for all.

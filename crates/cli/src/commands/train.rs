@@ -17,7 +17,7 @@ pub fn run(flags: &Train) -> Result<End> {
     }
     let stop = stop_on_signal("stopping after this step, with a checkpoint");
     // Then, before all else: `launch` is to hear of everything that goes wrong from here on.
-    let mut group = paceline::ProcessGroup::from_env()?;
+    let mut group = paceline::ProcessGroup::from_env(crate::launched::end_process)?;
     let (config, recorded) = configuration(flags, several).inspect_err(|e| group.failed(e))?;
     let line = group.client().map(LaunchClient::connection);
     line.iter().cloned().for_each(forward_to);
