@@ -37,3 +37,4 @@ pub use paceline_run::{
     Crew, DemoStep, Finished, KernelBench, KernelLine, KernelReport, Live, Place, Recorded, Resolved, Silent, Started,
     Watcher, bench_kernels, bench_model, demo, forget_kernels, request_stop, resolve, saved, train, train_among,
 };
+pub use paceline_system as system;

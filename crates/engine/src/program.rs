@@ -1,7 +1,7 @@
 //! A rank's program: the schedule's tasks, filtered to one rank, with the waits put where results are needed.
 //!
-//! The end of an exchange and the update that needs it may be left to the step that follows, which does not need the new parameters
-//! before it comes to them: while the first layers compute, gradients of the last ones are still on their way ([`Late`]).
+//! The end of an exchange and the update that needs it may be deferred to the step that follows, which does not need the new parameters
+//! before it comes to them: while the first layers compute, gradients of the last ones are still on their way ([`DeferredUpdate`]).
 
 use paceline_base::Result;
 use paceline_base::collective::Collective;
@@ -62,32 +62,33 @@ pub struct Program {
     pub metrics: BufferId,
     /// Samples whose loss this rank computes.
     pub samples: usize,
-    /// What may be left to the step that follows.
-    pub late: Vec<Late>,
+    /// Updates that may be deferred to the step that follows.
+    pub deferred: Vec<DeferredUpdate>,
     /// By instruction: the buffers that its task touches on this rank, whole ones.
     touched: Vec<Vec<BufferId>>,
 }
 
-/// Before which instruction what was left must be done, and its number among what was left; in order.
+/// Before which instruction a deferred update must be finished, and its number in [`Program::deferred`]; in order.
 pub type Due = Vec<(usize, usize)>;
 
-/// Instructions that nothing in their own step depends on: waiting for the sum of some gradients, and moving parameters by it.
+/// An update that may be finished in the next step, because nothing in its own depends on it: waiting for the sum of some gradients, and moving parameters by it.
 #[derive(Debug)]
-pub struct Late {
-    /// Which.
+pub struct DeferredUpdate {
+    /// The wait and the update, by number in [`Program::instructions`].
     pub instructions: Range<usize>,
     /// The buffers that they touch.
     touched: Vec<BufferId>,
 }
 
 impl Program {
-    /// When what an `earlier` program has left must be done in this one.
+    /// When the updates that an `earlier` program deferred must be finished in this one.
     pub fn due(&self, earlier: &Program) -> Due {
-        let first = |late: &Late| {
-            let touches = |t: &Vec<BufferId>| t.iter().any(|buffer| late.touched.contains(buffer));
+        let first = |update: &DeferredUpdate| {
+            let touches = |t: &Vec<BufferId>| t.iter().any(|buffer| update.touched.contains(buffer));
             self.touched.iter().position(touches).unwrap_or(self.instructions.len())
         };
-        let mut due: Due = earlier.late.iter().enumerate().map(|(number, late)| (first(late), number)).collect();
+        let mut due: Due =
+            earlier.deferred.iter().enumerate().map(|(number, update)| (first(update), number)).collect();
         due.sort_unstable();
         due
     }
@@ -111,7 +112,7 @@ pub fn groups(schedule: &Schedule, comm: &mut dyn Comm) -> Result<HashMap<Vec<us
 pub fn program(schedule: &Schedule, phase: usize, rank: usize, groups: &HashMap<Vec<usize>, GroupId>) -> Program {
     let tasks = &schedule.phases[phase].tasks;
     let mut instructions = Vec::new();
-    let (mut touched, mut late): (Vec<Vec<BufferId>>, Vec<Late>) = Default::default();
+    let (mut touched, mut deferred): (Vec<Vec<BufferId>>, Vec<DeferredUpdate>) = Default::default();
     let mut open: Vec<(usize, usize)> = Vec::new(); // task, slot
     let (mut slots, mut sequence, mut samples) = (0, 0, 0);
     for (id, task) in tasks.iter().enumerate() {
@@ -132,7 +133,10 @@ pub fn program(schedule: &Schedule, phase: usize, rank: usize, groups: &HashMap<
         let touches = task.touches().into_iter().filter(|t| t.0 == rank);
         touched.push(touches.map(|(_, buffer, _)| schedule.root(rank, buffer)).collect());
         if waits && matches!(task.kind, TaskKind::Update(_)) {
-            late.push(Late { instructions: begin..touched.len(), touched: touched[touched.len() - 1].clone() });
+            deferred.push(DeferredUpdate {
+                instructions: begin..touched.len(),
+                touched: touched[touched.len() - 1].clone(),
+            });
         }
         let mut slot = || {
             open.push((id, slots));
@@ -169,9 +173,9 @@ pub fn program(schedule: &Schedule, phase: usize, rank: usize, groups: &HashMap<
     // Shared updates are gathered at once; and what the next step's first kernel needs is better waited for together, at the end of
     // this one, than by each rank when it comes to it.
     let kernel = instructions.iter().position(|i| matches!(i, Instruction::Run(_))).unwrap_or(0);
-    late.retain(|late| {
-        let touches = |t: &Vec<BufferId>| t.iter().any(|buffer| late.touched.contains(buffer));
-        !touched[late.instructions.end..].iter().any(touches) && !touched[..=kernel].iter().any(touches)
+    deferred.retain(|update| {
+        let touches = |t: &Vec<BufferId>| t.iter().any(|buffer| update.touched.contains(buffer));
+        !touched[update.instructions.end..].iter().any(touches) && !touched[..=kernel].iter().any(touches)
     });
     let reads = |i: &Instruction| matches!(i, Instruction::Load { .. } | Instruction::Labels { .. });
     let loaded = instructions.iter().rposition(reads).unwrap_or(0);
@@ -183,7 +187,7 @@ pub fn program(schedule: &Schedule, phase: usize, rank: usize, groups: &HashMap<
         loaded,
         metrics: schedule.metrics[rank],
         samples,
-        late,
+        deferred,
         touched,
     }
 }
@@ -211,11 +215,11 @@ mod tests {
     #[test]
     fn the_last_layers_are_due_last() {
         let programs = programs(UpdateMode::Replicated);
-        assert_eq!(programs[0].late.len(), 4, "weights and biases of three layers, but of the first");
-        for late in programs.iter().flat_map(|p| &p.late) {
-            assert_eq!(late.instructions.len(), 2);
+        assert_eq!(programs[0].deferred.len(), 4, "weights and biases of three layers, but of the first");
+        for update in programs.iter().flat_map(|p| &p.deferred) {
+            assert_eq!(update.instructions.len(), 2);
         }
-        assert!(programs[2].late.is_empty(), "an evaluation has no updates");
+        assert!(programs[2].deferred.is_empty(), "an evaluation has no updates");
         for next in &programs {
             let due = next.due(&programs[0]);
             // Buckets stand in backward order.
@@ -226,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gathered_at_once_is_not_left() {
-        assert!(programs(UpdateMode::Sharded).iter().all(|p| p.late.is_empty()));
+    fn what_is_gathered_at_once_is_not_deferred() {
+        assert!(programs(UpdateMode::Sharded).iter().all(|p| p.deferred.is_empty()));
     }
 }

@@ -1,16 +1,15 @@
-//! One rank: its device, its comm, its programs; executes one step at a time and says where the time went. A step may leave its last
+//! One rank: its device, its comm, its programs; executes one step at a time and says where the time went. A step may defer its last
 //! updates to the next one (see [`program`]).
 //!
 //! Nothing here allocates once the rank is made.
 
 use crate::program::{self, Due, Instruction, Program};
 use paceline_base::kernel::{BufferId, Call, StepArgs, Values};
-use paceline_base::{Error, Result};
+use paceline_base::{Error, Result, TimeSplit};
 use paceline_comm::{Comm, Ticket};
 use paceline_data::{Features, Samples, Supply};
 use paceline_kernels::{Device, Event, Staging};
 use paceline_plan::Schedule;
-use paceline_record::TimeSplit;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -22,8 +21,8 @@ pub struct Batch<'a> {
     pub id: Option<u64>,
     /// The batch after this one, if it is known: its samples are fetched into the caches while this one is computed on.
     pub next: Option<Next<'a>>,
-    /// Whether updates whose gradients are still on their way may be left to the step that follows, or to [`Rank::settle`].
-    pub leaves: bool,
+    /// Whether updates whose gradients are still on their way may be deferred to the step that follows, or to [`Rank::finish_deferred`].
+    pub defer_updates: bool,
 }
 
 /// Where the rows of a batch are.
@@ -60,12 +59,17 @@ pub struct Next<'a> {
 impl<'a> Batch<'a> {
     /// A batch in memory, with nothing known of what follows.
     pub fn new(samples: &'a dyn Samples, at: &'a dyn Fn(usize) -> usize) -> Self {
-        Self { rows: Rows::Memory { samples, at }, id: None, next: None, leaves: false }
+        Self { rows: Rows::Memory { samples, at }, id: None, next: None, defer_updates: false }
     }
 
     /// A batch of a supply: `count` rows from position `start` on.
     pub fn supplied(supply: &'a dyn Supply, start: u64, count: usize) -> Self {
-        Self { rows: Rows::Supply { supply, start, end: start + count as u64 }, id: None, next: None, leaves: false }
+        Self {
+            rows: Rows::Supply { supply, start, end: start + count as u64 },
+            id: None,
+            next: None,
+            defer_updates: false,
+        }
     }
 }
 
@@ -127,9 +131,9 @@ impl Clock {
     }
 }
 
-/// What a step has left to the next one.
+/// A step whose updates were deferred to the next one.
 #[derive(Clone, Copy)]
-struct Left {
+struct DeferredStep {
     phase: usize,
     args: StepArgs,
     half: usize,
@@ -150,7 +154,7 @@ pub struct Rank<D: Device, C: Comm> {
     pending: [Vec<Option<(Ticket, BufferId)>>; 2],
     /// How many are under way.
     open: usize,
-    left: Option<Left>,
+    deferred: Option<DeferredStep>,
     last: Event,
     rows: Vec<usize>,
     /// The rows of the batch that was announced as the next one, if any.
@@ -185,7 +189,7 @@ impl<D: Device, C: Comm> Rank<D, C> {
             due,
             pending: [vec![None; slots], vec![None; slots]],
             open: 0,
-            left: None,
+            deferred: None,
             last: Event(0),
             rows: Vec::with_capacity(rows),
             ahead: Vec::with_capacity(rows),
@@ -241,22 +245,23 @@ impl<D: Device, C: Comm> Rank<D, C> {
         }
         self.announced = None;
         let mut next = batch.next.as_ref();
-        let left = self.left.take();
-        let half = left.map_or(0, |left| 1 - left.half);
-        let mut due = left.map_or(&[][..], |left| &all_due[phase][left.phase]);
-        let mut later = if batch.leaves { &program.late[..] } else { &[] };
+        let earlier = self.deferred.take();
+        let half = earlier.map_or(0, |earlier| 1 - earlier.half);
+        let mut due = earlier.map_or(&[][..], |earlier| &all_due[phase][earlier.phase]);
+        let mut deferred = if batch.defer_updates { &program.deferred[..] } else { &[] };
         for (number, instruction) in program.instructions.iter().enumerate() {
-            if let Some((late, others)) = later.split_first()
-                && late.instructions.contains(&number)
+            if let Some((update, others)) = deferred.split_first()
+                && update.instructions.contains(&number)
             {
-                if number + 1 == late.instructions.end {
-                    later = others;
+                if number + 1 == update.instructions.end {
+                    deferred = others;
                 }
                 continue;
             }
-            while let (Some(left), Some((&(_, late), others))) = (&left, due.split_first().filter(|d| d.0.0 <= number))
+            while let (Some(earlier), Some((&(_, update), others))) =
+                (&earlier, due.split_first().filter(|d| d.0.0 <= number))
             {
-                self.finish(&programs, left, late, &mut clock)?;
+                self.finish_update(&programs, earlier, update, &mut clock)?;
                 due = others;
             }
             clock.turn_to(Doing::of(instruction));
@@ -319,13 +324,13 @@ impl<D: Device, C: Comm> Rank<D, C> {
                 supply.release(self.comm.rank(), end);
             }
         }
-        if let Some(left) = &left {
-            for &(_, late) in due {
-                self.finish(&programs, left, late, &mut clock)?;
+        if let Some(earlier) = &earlier {
+            for &(_, update) in due {
+                self.finish_update(&programs, earlier, update, &mut clock)?;
             }
         }
-        if batch.leaves && !program.late.is_empty() {
-            self.left = Some(Left { phase, args: *args, half });
+        if batch.defer_updates && !program.deferred.is_empty() {
+            self.deferred = Some(DeferredStep { phase, args: *args, half });
         }
         self.device.wait(self.last);
         let mut metrics = [0.0; 4];
@@ -335,13 +340,13 @@ impl<D: Device, C: Comm> Rank<D, C> {
         Ok(StepResult { loss, correct, count, control })
     }
 
-    /// Does what the last step has left. Before it parameters are not what they should be after that step.
-    pub fn settle(&mut self) -> Result<()> {
-        let Some(left) = self.left.take() else { return Ok(()) };
+    /// Finishes the updates that the last step deferred. Before it parameters are not what they should be after that step.
+    pub fn finish_deferred(&mut self) -> Result<()> {
+        let Some(earlier) = self.deferred.take() else { return Ok(()) };
         let programs = self.programs.clone();
         let mut clock = Clock::start(Doing::Comm);
-        for late in 0..programs[left.phase].late.len() {
-            self.finish(&programs, &left, late, &mut clock)?;
+        for update in 0..programs[earlier.phase].deferred.len() {
+            self.finish_update(&programs, &earlier, update, &mut clock)?;
         }
         self.device.wait(self.last);
         self.count(clock);
@@ -349,14 +354,20 @@ impl<D: Device, C: Comm> Rank<D, C> {
     }
 
     /// Waits for gradients of an earlier step and moves the parameters by them.
-    fn finish(&mut self, programs: &[Program], left: &Left, late: usize, clock: &mut Clock) -> Result<()> {
-        let program = &programs[left.phase];
-        for instruction in &program.instructions[program.late[late].instructions.clone()] {
+    fn finish_update(
+        &mut self,
+        programs: &[Program],
+        earlier: &DeferredStep,
+        update: usize,
+        clock: &mut Clock,
+    ) -> Result<()> {
+        let program = &programs[earlier.phase];
+        for instruction in &program.instructions[program.deferred[update].instructions.clone()] {
             clock.turn_to(Doing::of(instruction));
             match instruction {
-                Instruction::Wait { slot } => self.wait(left.half, *slot)?,
-                Instruction::Update(call) => self.submit(call, &left.args)?,
-                other => return Err(Error::internal(format!("{other:?} cannot be left to another step"))),
+                Instruction::Wait { slot } => self.wait(earlier.half, *slot)?,
+                Instruction::Update(call) => self.submit(call, &earlier.args)?,
+                other => return Err(Error::internal(format!("{other:?} cannot be deferred to another step"))),
             }
         }
         Ok(())

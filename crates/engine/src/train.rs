@@ -5,13 +5,12 @@ use crate::checkpoint::{self, Saver};
 use crate::rank::{Batch, Next, Rank, StepResult};
 use paceline_base::kernel::StepArgs;
 use paceline_base::units::GlobalBatch;
-use paceline_base::{Error, Result};
+use paceline_base::{Error, Monitor, Result, TimeSplit};
 use paceline_comm::Comm;
 use paceline_data::{Samples, Supply, Visits};
 use paceline_graph::Graph;
 use paceline_kernels::Device;
 use paceline_plan::PhaseKind;
-use paceline_record::{Monitor, TimeSplit};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Instant;
@@ -72,9 +71,9 @@ pub struct TrainOptions {
     pub max_steps: u64,
     /// When checkpoints are written.
     pub checkpoint: CheckpointEvery,
-    /// Whether a step may leave updates to the next one while their gradients are on their way. The results are the same; it pays where
+    /// Whether a step may defer updates to the next one while their gradients are on their way. The results are the same; it pays where
     /// they travel while the ranks compute.
-    pub carry_over: bool,
+    pub defer_updates: bool,
 }
 
 /// Loss and accuracy over some samples.
@@ -381,7 +380,7 @@ pub fn train<D: Device, C: Comm>(
                 }
                 Input::Supply { supply, len } => Batch::supplied(supply, epoch * len as u64 + start as u64, samples),
             };
-            batch.leaves = options.carry_over && goes_on(options, progress.step + 1) && next_samples > 0;
+            batch.defer_updates = options.defer_updates && goes_on(options, progress.step + 1) && next_samples > 0;
             let args = StepArgs { seed: options.seed, step: progress.step, rate, scale: 1.0 / samples as f64 };
             let result = rank.step(phase, &batch, &args, control.encode())?;
             let (loss, accuracy) = (result.loss / result.count, result.correct / result.count);
@@ -486,7 +485,7 @@ pub fn evaluate<D: Device, C: Comm>(
     pass: u64,
     options: &TrainOptions,
 ) -> Result<Scores> {
-    rank.settle()?;
+    rank.finish_deferred()?;
     let mut scores = Scores::default();
     let mut start = 0;
     while start < input.len() {

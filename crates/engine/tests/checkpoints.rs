@@ -3,6 +3,7 @@
 mod common;
 
 use common::Toy;
+use paceline_base::Monitor;
 use paceline_base::optim::Rule;
 use paceline_base::units::GlobalBatch;
 use paceline_data::{Labelled, Order, Visits};
@@ -13,7 +14,6 @@ use paceline_engine::{
 use paceline_graph::{Graph, presets};
 use paceline_kernels::{Cpu, CpuOptions, Device};
 use paceline_plan::{Batches, Plan, lower};
-use paceline_record::Monitor;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -71,7 +71,7 @@ fn go(dir: &Path, every: CheckpointEvery, max_steps: u64, keep: usize, rate: f64
         min_delta: 0.0,
         max_steps,
         checkpoint: every,
-        carry_over: true,
+        defer_updates: true,
     };
     let visits = Visits::all(Order::new(data.len(), 1));
     let input = Input::Memory { samples: &data, visits: &visits };

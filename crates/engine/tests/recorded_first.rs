@@ -71,7 +71,7 @@ fn a_checkpoint_waits_until_every_rank_has_recorded() {
         min_delta: 0.0,
         max_steps: 0,
         checkpoint: CheckpointEvery::Steps(2),
-        carry_over: true,
+        defer_updates: true,
     };
     let visits = Visits::all(Order::new(data.len(), 1));
     let input = Input::Memory { samples: &data, visits: &visits };

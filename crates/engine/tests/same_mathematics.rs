@@ -115,14 +115,14 @@ proptest! {
     }
 }
 
-/// What a step leaves to the next one changes nothing but the moment of the update: not a bit.
+/// What a step defers to the next one changes nothing but the moment of the update: not a bit.
 #[test]
 fn what_is_left_to_the_next_step_is_done_there() {
     for (kind, dice) in [(0, 1u64), (1, 2), (2, 3), (3, 4), (3, 5)] {
         let (graph, data) = (graph(kind), Toy::new(23, &[3, 4], 5));
         let cpu = || Cpu::new(CpuOptions::default()).unwrap();
         for plan in [Plan::data_parallel(3), random_plan(&graph, 4, dice, UpdateMode::Replicated, 40)] {
-            let go = |leaves: fn(usize) -> bool| run_from(&graph, &plan, RULES[3], cpu, &data, 5, 0..9, None, leaves);
+            let go = |defers: fn(usize) -> bool| run_from(&graph, &plan, RULES[3], cpu, &data, 5, 0..9, None, defers);
             let (never, always) = (go(|_| false), go(|_| true));
             assert_eq!(never.results, always.results);
             assert_eq!(same(&never, &always, f64::MIN_POSITIVE), Ok(()));

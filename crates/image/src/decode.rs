@@ -3,14 +3,14 @@
 use crate::error::{ImageError, Result};
 use crate::exif;
 use crate::jpeg::planes::{Region, scaled};
-use crate::jpeg::{self, JpegDecoder, Plan};
-use crate::{Colour, Fit, Header, Kind, Limits, Pixels, Target, Window};
+use crate::jpeg::{self, DecodeRequest, JpegDecoder};
+use crate::{Colour, Fit, Format, Header, Limits, Pixels, Target, Window};
 use crate::{others, png};
 
 /// What the bytes begin like.
-fn kind(bytes: &[u8]) -> Result<Kind> {
-    if let Some(kind) = Kind::of(bytes) {
-        return Ok(kind);
+fn format_of(bytes: &[u8]) -> Result<Format> {
+    if let Some(format) = Format::of(bytes) {
+        return Ok(format);
     }
     let first = &bytes[..bytes.len().min(8)];
     let found = if first.is_empty() {
@@ -23,10 +23,10 @@ fn kind(bytes: &[u8]) -> Result<Kind> {
 
 /// Reads the header alone.
 pub fn header(bytes: &[u8], limits: &Limits) -> Result<Header> {
-    match kind(bytes)? {
-        Kind::Jpeg => jpeg::header(bytes, limits),
-        Kind::Png => png::header(bytes, limits),
-        kind => others::header(kind, bytes, limits),
+    match format_of(bytes)? {
+        Format::Jpeg => jpeg::header(bytes, limits),
+        Format::Png => png::header(bytes, limits),
+        format => others::header(format, bytes, limits),
     }
 }
 
@@ -70,11 +70,11 @@ impl Decoder {
         target: Option<&Target>,
         out: &mut Pixels,
     ) -> Result<(Header, Window)> {
-        let kind = kind(bytes)?;
-        if kind != Kind::Jpeg {
-            let header = match kind {
-                Kind::Png => png::decode(bytes, &self.limits, colour, &mut self.scratch, out)?,
-                kind => others::decode(kind, bytes, &self.limits, colour, &mut self.scratch, out)?,
+        let format = format_of(bytes)?;
+        if format != Format::Jpeg {
+            let header = match format {
+                Format::Png => png::decode(bytes, &self.limits, colour, &mut self.scratch, out)?,
+                format => others::decode(format, bytes, &self.limits, colour, &mut self.scratch, out)?,
             };
             if header.orientation != 1 {
                 std::mem::swap(&mut self.scratch, &mut out.data);
@@ -94,7 +94,7 @@ impl Decoder {
             let stored = if exif::swaps(header.orientation) { (upright.1, upright.0) } else { upright };
             let rectangle = (region.left, region.top, region.width, region.height);
             let (left, top, width, height) = exif::stored_rectangle(rectangle, stored, header.orientation);
-            Plan { m, region: Region { left, top, width, height }, channels }
+            DecodeRequest { m, region: Region { left, top, width, height }, channels }
         };
         // Straight to its place, unless it has to be turned.
         let (header, plan) = self.jpeg.decode(bytes, &self.limits, plan, &mut out.data)?;

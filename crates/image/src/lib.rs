@@ -49,7 +49,7 @@ pub use resize::Resizer;
 
 /// What an image is stored as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum Format {
     /// JPEG.
     Jpeg,
     /// PNG.
@@ -62,7 +62,7 @@ pub enum Kind {
     Gif,
 }
 
-impl Kind {
+impl Format {
     /// The format that bytes begin like, if it is one that is read.
     pub fn of(bytes: &[u8]) -> Option<Self> {
         if bytes.starts_with(&[0xFF, 0xD8]) {
@@ -71,10 +71,10 @@ impl Kind {
         if bytes.starts_with(b"\x89PNG\r\n\x1a\n") {
             return Some(Self::Png);
         }
-        others::kind(bytes)
+        others::format(bytes)
     }
 
-    /// Bytes that [`Kind::of`] needs to see.
+    /// Bytes that [`Format::of`] needs to see.
     pub const LOOK: usize = 18;
 
     /// As people write it.
@@ -93,7 +93,7 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The format.
-    pub kind: Kind,
+    pub format: Format,
     /// Width as it is to be seen (after the EXIF orientation).
     pub width: usize,
     /// Height as it is to be seen.

@@ -81,7 +81,7 @@ impl Source for Toy {
         }
         self.decoded.fetch_add(1, Ordering::Relaxed);
         out.copy_from_slice(&pixels(index));
-        scratch.effort.add(Stage::Decode, begin);
+        scratch.times.add(Stage::Decode, begin);
         Ok(())
     }
 }

@@ -11,9 +11,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use paceline_base::number;
 use serde::{Deserialize, Serialize};
-
-use crate::number;
 
 /// `/proc` counts in hundredths of a second, whatever the kernel's own clock.
 const TICK: f64 = 0.01;

@@ -75,7 +75,7 @@ fn join(a: &StepRecord, b: &StepRecord) -> StepRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::TimeSplit;
+    use paceline_base::TimeSplit;
 
     #[test]
     fn means_and_sums() {

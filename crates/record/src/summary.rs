@@ -4,9 +4,11 @@
 
 use paceline_base::stage::Stage;
 use paceline_base::text::counted;
+use paceline_base::{Monitor, TimeSplit, number};
+use paceline_system::Machine;
 use serde::{Deserialize, Serialize};
 
-use crate::{CpuUse, EpochRecord, FORMAT, Machine, Monitor, TimeSplit, number};
+use crate::{CpuUse, EpochRecord, FORMAT};
 
 /// How a run stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,7 +59,7 @@ pub enum Work {
 /// What a run that prepared data has made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Prepared {
+pub struct PreparedSummary {
     /// Where the shards are.
     pub destination: String,
     /// Shards in all.
@@ -241,7 +243,7 @@ pub struct Summary {
     pub input: Option<InputFacts>,
     /// What was prepared, for a run that prepared data.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub prepared: Option<Prepared>,
+    pub prepared: Option<PreparedSummary>,
     /// Every whole epoch.
     pub epochs: Vec<EpochRecord>,
     /// The epoch that the run ended in, if that was not at an epoch's end.

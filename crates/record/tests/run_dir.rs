@@ -5,9 +5,9 @@ use std::io::Write;
 use std::path::Path;
 
 use paceline_base::Kind;
-use paceline_record::{
-    EpochRecord, Patience, RunDir, Status, StepRecord, Summary, TimeSplit, machine, read_run, read_summary,
-};
+use paceline_base::TimeSplit;
+use paceline_record::{EpochRecord, Patience, RunDir, Status, StepRecord, Summary, read_run, read_summary};
+use paceline_system::machine;
 use proptest::prelude::*;
 
 fn step(step: u64) -> StepRecord {

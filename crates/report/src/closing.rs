@@ -4,7 +4,8 @@ use std::path::Path;
 
 use paceline_base::layout::{Column, Style, columns, indent, labelled, paragraphs, table};
 use paceline_base::text;
-use paceline_record::{Exactness, Part, Status, Summary, TimeSplit};
+use paceline_base::{Activity, TimeSplit};
+use paceline_record::{Exactness, Status, Summary};
 
 use crate::format::{self, plain};
 use crate::verdict::of_summary;
@@ -14,15 +15,15 @@ const BAR: (usize, usize) = (8, 24);
 /// Ranks that are shown one by one; beyond, the slowest and fastest are in the verdicts.
 const RANKS: usize = 16;
 
-/// The glyph of each part of a bar, which also stands in the title of its column.
-fn glyph(part: Part) -> char {
-    match part {
-        Part::Input => '▒',
-        Part::Compute => '█',
-        Part::Wait => '·',
-        Part::Transfer => '▚',
-        Part::Update => '▓',
-        Part::Checkpoint => '░',
+/// The glyph of each activity in a bar, which also stands in the title of its column.
+fn glyph(activity: Activity) -> char {
+    match activity {
+        Activity::Input => '▒',
+        Activity::Compute => '█',
+        Activity::Wait => '·',
+        Activity::Transfer => '▚',
+        Activity::Update => '▓',
+        Activity::Checkpoint => '░',
     }
 }
 
@@ -133,22 +134,22 @@ fn times(summary: &Summary, style: Style) -> String {
     }
     let style = style.narrower(2);
     let names = Column::left("", splits.iter().map(|(name, _)| name.clone()));
-    let title = |part: Part| format!("{} {}", glyph(part), part.name());
-    let others: usize = Part::ALL.iter().map(|&part| columns(&title(part)) + 2).sum();
+    let title = |activity: Activity| format!("{} {}", glyph(activity), activity.name());
+    let others: usize = Activity::ALL.iter().map(|&activity| columns(&title(activity)) + 2).sum();
     let others = others + splits.iter().map(|(name, _)| columns(name) + 2).max().unwrap_or(0);
     let length = style.width.saturating_sub(others).clamp(BAR.0, BAR.1);
     let mut all = vec![Column::left("", splits.iter().map(|(_, split)| bar(&split.fractions(), length))).minor(3)];
     if summary.split.len() > 1 {
         all.insert(0, names);
     }
-    for part in Part::ALL {
-        let shares: Vec<f64> = splits.iter().map(|(_, split)| split.fractions().get(part)).collect();
-        let column = Column::right(&title(part), shares.iter().map(|&share| format::share(share)));
+    for activity in Activity::ALL {
+        let shares: Vec<f64> = splits.iter().map(|(_, split)| split.fractions().get(activity)).collect();
+        let column = Column::right(&title(activity), shares.iter().map(|&share| format::share(share)));
         // What took no time is missed least; what is mostly waiting and computing, most.
-        all.push(match part {
+        all.push(match activity {
             _ if shares.iter().all(|&share| share == 0.0) => column.minor(4),
-            Part::Checkpoint => column.minor(2),
-            Part::Update => column.minor(1),
+            Activity::Checkpoint => column.minor(2),
+            Activity::Update => column.minor(1),
             _ => column,
         });
     }
@@ -159,10 +160,10 @@ fn times(summary: &Summary, style: Style) -> String {
 fn bar(fractions: &TimeSplit, length: usize) -> String {
     let mut out = String::new();
     let (mut sum, mut drawn) = (0.0, 0);
-    for part in Part::ALL {
-        sum += fractions.get(part);
+    for activity in Activity::ALL {
+        sum += fractions.get(activity);
         let until = (sum * length as f64).round() as usize;
-        out.extend(std::iter::repeat_n(glyph(part), until.saturating_sub(drawn)));
+        out.extend(std::iter::repeat_n(glyph(activity), until.saturating_sub(drawn)));
         drawn = until.max(drawn);
     }
     out

@@ -1,6 +1,7 @@
 //! Runs side by side, and like with like: a speed-up is stated only between runs that did the same work.
 
-use paceline_record::{RunData, Status, Summary, TimeSplit};
+use paceline_base::TimeSplit;
+use paceline_record::{RunData, Status, Summary};
 
 use crate::digest;
 use crate::settings::{Settings, differences};

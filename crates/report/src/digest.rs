@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use paceline_record::{PartialEpoch, RunData, Status, StepRecord, Summary, TimeSplit};
+use paceline_base::TimeSplit;
+use paceline_record::{PartialEpoch, RunData, Status, StepRecord, Summary};
 
 /// The run's summary, completed from its records; made from them alone if there is none.
 pub fn digest(run: &RunData) -> Summary {

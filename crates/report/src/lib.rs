@@ -36,7 +36,7 @@ pub mod verdict;
 pub use closing::closing_table;
 pub use compare::{Comparison, Row, compare};
 pub use digest::digest;
-pub use html::{PageOf, html, page_of, study_html, study_page_of, write_html, write_study_html};
+pub use html::{PageIdentity, html, page_identity, study_html, study_identity, write_html, write_study_html};
 pub use paceline_base::layout::Style;
 pub use preparation::{is_preparation, preparation_table, preparation_words, preparations_table};
 pub use runs::runs_table;

@@ -2,8 +2,8 @@
 //!
 //! What is the same in all runs is said once above the table, which leaves room for what differs.
 
+use paceline_base::Activity;
 use paceline_base::layout::{Column, Style, paragraphs, table};
-use paceline_record::Part;
 
 use crate::compare::{Comparison, Row, Score, Wins};
 use crate::format::{self, plain};
@@ -106,9 +106,9 @@ fn speeds(comparison: &Comparison) -> Vec<Column> {
 fn times(comparison: &Comparison) -> Vec<Column> {
     let rows = &comparison.rows;
     let mut columns = vec![Column::left("run", rows.iter().map(|row| row.name.clone())).shrinking(8)];
-    for part in Part::ALL {
-        let column = Column::right(part.name(), rows.iter().map(|row| format::share(row.fractions.get(part))));
-        let any = rows.iter().any(|row| row.fractions.get(part) > 0.0);
+    for activity in Activity::ALL {
+        let column = Column::right(activity.name(), rows.iter().map(|row| format::share(row.fractions.get(activity))));
+        let any = rows.iter().any(|row| row.fractions.get(activity) > 0.0);
         columns.push(if any { column } else { column.minor(1) });
     }
     columns

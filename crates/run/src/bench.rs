@@ -107,7 +107,7 @@ pub fn bench_model(model: &str, input: Option<&[usize]>, classes: Option<usize>)
 /// Runs the kernels of a training step, each by itself, and says how fast they are.
 pub fn bench_kernels(bench: &KernelBench<'_>) -> Result<KernelReport> {
     let batch = GlobalBatch::new(bench.batch)?;
-    paceline_record::threads::check_threads("--threads", 1, bench.threads)?;
+    paceline_system::threads::check_threads("--threads", 1, bench.threads)?;
     let layout = Layout { plan: Plan::data_parallel(1), threads: bench.threads, core: None, batch };
     let cpu = Cpu::new(CpuOptions::default())?;
     let batches = Batches { train: vec![bench.batch], evaluate: Vec::new() };

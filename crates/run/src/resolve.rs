@@ -14,8 +14,8 @@ use paceline_engine::{CheckpointEvery, TrainOptions};
 use paceline_graph::{Graph, model_file, presets};
 use paceline_kernels::{Cpu, CpuOptions, Tuning};
 use paceline_plan::{Batches, Compression, Plan, Schedule, Store, UpdateMode, lower};
-use paceline_record::machine;
-use paceline_record::threads::{check_threads, cores};
+use paceline_system::machine;
+use paceline_system::threads::{check_threads, cores};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -218,11 +218,11 @@ pub fn resolve_among(
             Cadence::Steps(n) => CheckpointEvery::Steps(n),
             Cadence::Time(t) => CheckpointEvery::Seconds(t.as_secs_f64()),
         },
-        carry_over: processes > 1,
+        defer_updates: processes > 1,
     };
     config.train.batch = paceline_config::Batch::fixed(layout.batch.samples() as u64);
     config.train.eval_batch = Auto::Is(evaluated);
-    config.data.validation = config.data.validation.settled(&data.set);
+    config.data.validation = config.data.validation.resolved(&data.set);
     config.optimizer.rate = Auto::Is(base);
     config.optimizer.eps = Auto::Is(config.optimizer.eps());
     config.strategy.threads = Auto::Is(layout.threads);

@@ -18,12 +18,13 @@ use paceline_engine::checkpoint::{self, Checkpoint, Identity, Saver, initialize,
 use paceline_engine::train as train_rank;
 use paceline_engine::{CheckpointEvery, Ended, Job, Outcome, Progress, Rank, Scores, TrainOptions, evaluate};
 use paceline_kernels::{Cpu, CpuOptions, Device, Tuning};
-use paceline_launch::{Doing, Tether};
+use paceline_launch::{Doing, LaunchClient};
 use paceline_plan::{Batches, Compression, Plan, lower};
 use paceline_record::{
     CpuShare, CpuWatch, EpochRecord, Exactness, Monitor, PartialEpoch, Patience, RunDir, StepWriter, Summary,
-    TimeSplit, cpu_of_job, machine, read_run,
+    TimeSplit, cpu_of_job, read_run,
 };
+use paceline_system::machine;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -67,7 +68,7 @@ fn keep_copies(config: &Config, dir: &RunDir) -> Result<()> {
     for (file, copy) in [(&config.model.file, MODEL_COPY), (&config.strategy.plan, PLAN_COPY)] {
         if let Some(path) = file {
             let text = crate::resolve::read_text("read", path)?;
-            paceline_record::atomic::write(&dir.path().join(copy), text.as_bytes())?;
+            paceline_system::atomic::write(&dir.path().join(copy), text.as_bytes())?;
         }
     }
     Ok(())
@@ -119,7 +120,7 @@ fn together(
     };
     // The lock before all work; only a restart, whose predecessor may still be ending, checks in first, so that it is not
     // taken for one that does not come up.
-    let restart = crew.tether().is_some();
+    let restart = crew.client().is_some();
     let mut held = match place {
         Place::Resume(dir) if crew.leads() && !restart => Some(reopen(dir, Patience::Short, watcher)?),
         _ => None,
@@ -208,8 +209,8 @@ fn together(
     tracing::info!("run directory {}, from step {}", dir.path().display(), progress.step);
     // Last, so that a run killed before this point is either an empty folder or one that can be resumed.
     let writer = if resumed { dir.resume_steps(progress.step)? } else { dir.begin_steps()? };
-    if let Some(tether) = crew.tether() {
-        tether.run_dir(dir.path());
+    if let Some(client) = crew.client() {
+        client.run_dir(dir.path());
     }
     let path = std::path::absolute(dir.path()).map_err(|e| Error::io("find", dir.path(), &e))?;
     let from = start.as_ref().map(|c| path.join(c.path.strip_prefix(dir.path()).unwrap_or(&c.path)));
@@ -514,7 +515,7 @@ impl OneRun<'_> {
             dir: self.dir,
             watcher: self.watcher,
             stop: self.stop,
-            line: crew.tether().map(Tether::line),
+            connection: crew.client().map(LaunchClient::connection),
             every: self.resolved.config.record.every,
             interval: AtomicU64::new(0),
             interval_reason: Mutex::default(),

@@ -39,7 +39,7 @@ pub fn run(flags: &Report) -> Result<()> {
     }
     if !runs.is_empty() {
         show(&runs);
-        let page = page(flags, flags.html.as_deref().unwrap_or(Path::new(PAGE)), &report::page_of(&runs))?;
+        let page = page(flags, flags.html.as_deref().unwrap_or(Path::new(PAGE)), &report::page_identity(&runs))?;
         report::write_html(&page, &runs)?;
         say!("\nreport: {}", page.display());
     }
@@ -47,7 +47,7 @@ pub fn run(flags: &Report) -> Result<()> {
         // Studies have other plots: a page of their own, beside the first where there are both.
         let page_path = flags.html.clone().unwrap_or_else(|| PAGE.into());
         let page_path = if runs.is_empty() { page_path } else { beside(&page_path, "speedtest") };
-        let page = page(flags, &page_path, &report::study_page_of(&studies))?;
+        let page = page(flags, &page_path, &report::study_identity(&studies))?;
         super::speedtest::show(&studies);
         report::write_study_html(&page, &studies)?;
         say!("\nreport: {}", page.display());
@@ -59,7 +59,7 @@ pub fn run(flags: &Report) -> Result<()> {
 const PAGE: &str = "report.html";
 
 /// The path, if a page of these runs may be written there. Otherwise, if nobody named it, the next free name.
-fn page(flags: &Report, path: &Path, of: &report::PageOf) -> Result<PathBuf> {
+fn page(flags: &Report, path: &Path, of: &report::PageIdentity) -> Result<PathBuf> {
     if flags.force || of.may_replace(path) {
         return Ok(path.into());
     }

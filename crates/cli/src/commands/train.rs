@@ -3,7 +3,7 @@
 use crate::flags::Train;
 use crate::screen::{self, Screen, say};
 use crate::signals::{End, forward_to, stop_on_signal};
-use paceline::launch::{Tether, VARIABLE};
+use paceline::launch::{LaunchClient, VARIABLE};
 use paceline::{Config, Error, Kind, Place, Recorded, Result, config};
 use std::path::Path;
 
@@ -19,7 +19,7 @@ pub fn run(flags: &Train) -> Result<End> {
     // Then, before all else: `launch` is to hear of everything that goes wrong from here on.
     let mut crew = paceline::Crew::from_env()?;
     let (config, recorded) = configuration(flags, several).inspect_err(|e| crew.failed(e))?;
-    let line = crew.tether().map(Tether::line);
+    let line = crew.client().map(LaunchClient::connection);
     line.iter().cloned().for_each(forward_to);
     let screen = Screen::new(flags.quiet || flags.json || !crew.leads()).through(line.clone()).beginning(stop.begun());
     let place = match (&flags.resume, recorded, &flags.run_dir) {

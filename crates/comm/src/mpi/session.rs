@@ -7,10 +7,10 @@ use super::progress_thread::{self, ProgressSettings, ProgressState};
 use super::rank::{MpiRank, ProgressThread};
 use super::submission::SubmissionQueue;
 use crate::Comm;
-use crate::world::host_name;
 use ::mpi::Threading;
 use ::mpi::environment::Universe;
 use paceline_base::{Error, Result};
+use paceline_system::host_name;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 

@@ -48,6 +48,10 @@ impl Canvas {
         format!("{:?} {:?}", self.shape, self.fit)
     }
 
+    pub(super) fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
     fn target(&self, fit: Fit) -> Target {
         Target { width: self.shape[1], height: self.shape[0], fit, full: false }
     }
@@ -72,12 +76,12 @@ impl Canvas {
                 None
             }
         };
-        let Scratch { pixels, resized, resizer, effort, .. } = scratch;
-        let begin = effort.add(Stage::Decode, begin);
+        let Scratch { pixels, resized, resizer, times, .. } = scratch;
+        let begin = times.add(Stage::Decode, begin);
         let from = match (window, self.fit) {
             (Some(window), Some(fit)) if !self.holds(pixels, &window) => {
                 resizer.resize(pixels, &window, &self.target(fit), resized);
-                effort.add(Stage::Resize, begin);
+                times.add(Stage::Resize, begin);
                 resized
             }
             _ => pixels,
@@ -100,17 +104,17 @@ impl Canvas {
                 return Err(self.wrong_size(place, stored));
             }
             out.copy_from_slice(bytes);
-            scratch.effort.add(Stage::Read, begin);
+            scratch.times.add(Stage::Read, begin);
             return Ok(());
         };
-        let Scratch { pixels, resized, resizer, effort, .. } = scratch;
+        let Scratch { pixels, resized, resizer, times, .. } = scratch;
         let [height, width, channels] = stored;
         pixels.data.clear();
         pixels.data.extend_from_slice(bytes);
         (pixels.width, pixels.height, pixels.channels) = (width, height, channels);
-        let begin = effort.add(Stage::Read, begin);
+        let begin = times.add(Stage::Read, begin);
         resizer.resize(pixels, &self.window(width as f64, height as f64, fit), &self.target(fit), resized);
-        effort.add(Stage::Resize, begin);
+        times.add(Stage::Resize, begin);
         self.copy(place, resized, out)
     }
 

@@ -52,7 +52,7 @@ pub fn save<D: Device, C: Comm>(
 
 /// The whole tensors, on rank 0.
 pub fn gather<D: Device, C: Comm>(rank: &mut Rank<D, C>, graph: &Graph) -> Result<Option<Snapshot>> {
-    rank.settle()?;
+    rank.finish_deferred()?;
     let schedule = rank.schedule.clone();
     let dtype = rank.device.dtype();
     let mut snapshot = (rank.number() == 0).then(|| Snapshot {
@@ -80,7 +80,7 @@ pub fn gather<D: Device, C: Comm>(rank: &mut Rank<D, C>, graph: &Graph) -> Resul
     }
     for bucket in &schedule.buckets {
         let whole = 0..bucket.len;
-        let values = carry(rank, bucket.group[0], bucket.params[0], bucket.len)?;
+        let values = bring(rank, bucket.group[0], bucket.params[0], bucket.len)?;
         if let (Some(s), Some(v)) = (&mut snapshot, values) {
             scatter(bucket, &v, &whole, None, &mut s.model);
         }
@@ -91,14 +91,14 @@ pub fn gather<D: Device, C: Comm>(rank: &mut Rank<D, C>, graph: &Graph) -> Resul
         for member in 0..holders {
             let range = bucket.state_range(member);
             for (k, name) in schedule.rule.states().iter().enumerate() {
-                let values = carry(rank, bucket.group[member], bucket.states[member][k], range.len())?;
+                let values = bring(rank, bucket.group[member], bucket.states[member][k], range.len())?;
                 if let (Some(s), Some(v)) = (&mut snapshot, values) {
                     scatter(bucket, &v, &range, Some(name), &mut s.optimizer);
                 }
             }
         }
         for (&member, &left) in bucket.group.iter().zip(&bucket.left) {
-            let values = carry(rank, member, left, bucket.len)?;
+            let values = bring(rank, member, left, bucket.len)?;
             if let (Some(s), Some(v)) = (&mut snapshot, values) {
                 scatter(bucket, &v, &whole, Some(&held_back_state(member)), &mut s.optimizer);
             }
@@ -120,7 +120,7 @@ fn all_are_here<D: Device, C: Comm>(rank: &mut Rank<D, C>) -> Result<()> {
 }
 
 /// Brings one buffer to rank 0. Takes one sequence number on every rank.
-fn carry<D: Device, C: Comm>(
+fn bring<D: Device, C: Comm>(
     rank: &mut Rank<D, C>,
     owner: usize,
     buffer: paceline_base::kernel::BufferId,

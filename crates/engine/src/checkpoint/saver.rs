@@ -14,15 +14,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
-struct Job {
+struct Request {
     snapshot: Snapshot,
     progress: Progress,
 }
 
 #[derive(Default)]
 struct Waiting {
-    best: Option<Job>,
-    last: Option<Job>,
+    best: Option<Request>,
+    last: Option<Request>,
     closed: bool,
     failed: Option<(Kind, String)>,
     written: u64,
@@ -65,9 +65,9 @@ impl Saver {
         files::sweep(&dir)?;
         let keep = keep.max(1);
         let mut best_step = None;
-        Self::start(move |job| {
-            best_step = job.progress.best.map(|b| b.step).or(best_step);
-            files::write(&dir, &job.snapshot, job.progress, &identity)?;
+        Self::start(move |request| {
+            best_step = request.progress.best.map(|b| b.step).or(best_step);
+            files::write(&dir, &request.snapshot, request.progress, &identity)?;
             // Before what it pointed to is removed. The link is for people; the best is known without it.
             let marked = best_step.map_or(Ok(()), |step| files::mark_best(&dir, step));
             prune(&dir, keep, best_step)?;
@@ -76,7 +76,7 @@ impl Saver {
     }
 
     /// The thread, with how it writes a checkpoint, which returns why the best could not be marked.
-    fn start(write: impl FnMut(&Job) -> Result<Option<String>> + Send + 'static) -> Result<Self> {
+    fn start(write: impl FnMut(&Request) -> Result<Option<String>> + Send + 'static) -> Result<Self> {
         let shared = Arc::new(Shared { waiting: Mutex::default(), bell: Condvar::new() });
         let theirs = shared.clone();
         let thread = std::thread::Builder::new()
@@ -89,7 +89,7 @@ impl Saver {
     /// Hands over a snapshot.
     pub fn save(&self, snapshot: Snapshot, progress: Progress, best: bool) {
         let mut waiting = self.shared.lock();
-        let job = Some(Job { snapshot, progress });
+        let request = Some(Request { snapshot, progress });
         let replaced = if best {
             let last = waiting.last.take().is_some();
             usize::from(waiting.best.take().is_some()) + usize::from(last)
@@ -97,7 +97,7 @@ impl Saver {
             usize::from(waiting.last.take().is_some())
         };
         waiting.replaced += replaced as u64;
-        *if best { &mut waiting.best } else { &mut waiting.last } = job;
+        *if best { &mut waiting.best } else { &mut waiting.last } = request;
         self.shared.bell.notify_all();
     }
 
@@ -144,16 +144,16 @@ impl Drop for Gone<'_> {
     }
 }
 
-fn work(shared: &Shared, mut write: impl FnMut(&Job) -> Result<Option<String>>) {
+fn work(shared: &Shared, mut write: impl FnMut(&Request) -> Result<Option<String>>) {
     let _gone = Gone(shared);
     loop {
         let mut waiting = shared.lock();
-        let job = loop {
+        let request = loop {
             if waiting.failed.is_some() {
                 return;
             }
-            if let Some(job) = waiting.best.take().or_else(|| waiting.last.take()) {
-                break job;
+            if let Some(request) = waiting.best.take().or_else(|| waiting.last.take()) {
+                break request;
             }
             if waiting.closed {
                 return;
@@ -161,7 +161,7 @@ fn work(shared: &Shared, mut write: impl FnMut(&Job) -> Result<Option<String>>) 
             waiting = shared.bell.wait(waiting).unwrap_or_else(std::sync::PoisonError::into_inner);
         };
         drop(waiting);
-        let result = write(&job);
+        let result = write(&request);
         let mut waiting = shared.lock();
         match result {
             Ok(unmarked) => {
@@ -197,9 +197,9 @@ mod tests {
     #[test]
     fn a_panic_is_an_error_at_the_next_snapshot_and_at_the_end() {
         let (panics, after) = std::sync::mpsc::channel::<()>();
-        let saver = Saver::start(move |job| {
+        let saver = Saver::start(move |request| {
             let _held = &panics; // gone when the thread is
-            assert!(job.progress.step < 2, "injected");
+            assert!(request.progress.step < 2, "injected");
             Ok(None)
         })
         .unwrap();

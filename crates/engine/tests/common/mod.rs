@@ -92,7 +92,7 @@ pub fn run_from<D: Device>(
     batch: usize,
     steps: std::ops::Range<usize>,
     checkpoint: Option<&Checkpoint>,
-    leaves: fn(usize) -> bool,
+    defers: fn(usize) -> bool,
 ) -> Trained {
     let probe = device();
     let last = data.len() % batch;
@@ -120,12 +120,12 @@ pub fn run_from<D: Device>(
                         let count = batch.min(data.len() - start);
                         let phase = rank.schedule.phase(PhaseKind::Train, count).unwrap();
                         let at = |row| order.at(epoch as u64, start + row);
-                        let b = Batch { leaves: leaves(step), ..Batch::new(data, &at) };
+                        let b = Batch { defer_updates: defers(step), ..Batch::new(data, &at) };
                         let args = StepArgs { seed: 9, step: step as u64, rate: 0.05, scale: 1.0 / count as f64 };
                         results.push(rank.step(phase, &b, &args, 0.0).unwrap());
                     }
                     if results.len() % 2 == 0 {
-                        rank.settle().unwrap(); // else the evaluation does what was left
+                        rank.finish_deferred().unwrap(); // else the evaluation finishes what was deferred
                     }
                     let phase = rank.schedule.phase(PhaseKind::Evaluate, data.len()).unwrap();
                     let at = |row| row;

@@ -190,7 +190,7 @@ impl Device for Cpu {
     }
 
     fn prepare(&mut self, calls: &mut dyn Iterator<Item = &Call>) -> Result<()> {
-        calls.filter_map(|call| ConvCase::of(&call.kernel)).try_for_each(|case| self.conv_plan(&case).map(drop))
+        calls.filter_map(|call| ConvCase::of(&call.kernel)).try_for_each(|case| self.conv_config(&case).map(drop))
     }
 
     fn working_bytes(&self) -> usize {

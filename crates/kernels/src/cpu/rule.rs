@@ -11,7 +11,7 @@ use paceline_base::optim::Rule;
 /// A rule with its constants for one step, rounded to f32 once.
 #[derive(Clone, Copy)]
 pub(crate) struct Constants {
-    pub kind: Kind,
+    pub kind: RuleKind,
     /// L2 penalty.
     l2: f32,
     /// Learning rate, for Adam divided by 1 − β₁ᵗ.
@@ -38,7 +38,7 @@ const SETTLE_EVERY: u64 = 16;
 
 /// The rules without their constants.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum RuleKind {
     Sgd,
     Momentum,
     Nesterov,
@@ -47,15 +47,16 @@ pub(crate) enum Kind {
     Adagrad,
 }
 
-impl Kind {
-    const ALL: [Kind; 6] = [Kind::Sgd, Kind::Momentum, Kind::Nesterov, Kind::Adam, Kind::AdamW, Kind::Adagrad];
+impl RuleKind {
+    const ALL: [RuleKind; 6] =
+        [RuleKind::Sgd, RuleKind::Momentum, RuleKind::Nesterov, RuleKind::Adam, RuleKind::AdamW, RuleKind::Adagrad];
 
     /// State tensors per parameter.
     pub(crate) const fn states(self) -> usize {
         match self {
-            Kind::Sgd => 0,
-            Kind::Momentum | Kind::Nesterov | Kind::Adagrad => 1,
-            Kind::Adam | Kind::AdamW => 2,
+            RuleKind::Sgd => 0,
+            RuleKind::Momentum | RuleKind::Nesterov | RuleKind::Adagrad => 1,
+            RuleKind::Adam | RuleKind::AdamW => 2,
         }
     }
 }
@@ -64,7 +65,7 @@ impl Constants {
     /// The constants of `rule` at this step.
     pub(crate) fn new(rule: &Rule, l2: f64, args: &StepArgs) -> Self {
         let mut c = Self {
-            kind: Kind::Sgd,
+            kind: RuleKind::Sgd,
             l2: l2 as f32,
             rate: args.rate as f32,
             first: 0.0,
@@ -78,19 +79,19 @@ impl Constants {
         };
         match *rule {
             Rule::Sgd => {}
-            Rule::Momentum { momentum } => (c.kind, c.first) = (Kind::Momentum, momentum as f32),
-            Rule::Nesterov { momentum } => (c.kind, c.first) = (Kind::Nesterov, momentum as f32),
-            Rule::Adam { beta1, beta2, eps } => c.adam(Kind::Adam, beta1, beta2, eps, args),
+            Rule::Momentum { momentum } => (c.kind, c.first) = (RuleKind::Momentum, momentum as f32),
+            Rule::Nesterov { momentum } => (c.kind, c.first) = (RuleKind::Nesterov, momentum as f32),
+            Rule::Adam { beta1, beta2, eps } => c.adam(RuleKind::Adam, beta1, beta2, eps, args),
             Rule::AdamW { beta1, beta2, eps, decay } => {
-                c.adam(Kind::AdamW, beta1, beta2, eps, args);
+                c.adam(RuleKind::AdamW, beta1, beta2, eps, args);
                 c.keep = (1.0 - args.rate * decay) as f32;
             }
-            Rule::Adagrad { eps } => (c.kind, c.eps) = (Kind::Adagrad, eps as f32),
+            Rule::Adagrad { eps } => (c.kind, c.eps) = (RuleKind::Adagrad, eps as f32),
         }
         c
     }
 
-    fn adam(&mut self, kind: Kind, beta1: f64, beta2: f64, eps: f64, args: &StepArgs) {
+    fn adam(&mut self, kind: RuleKind, beta1: f64, beta2: f64, eps: f64, args: &StepArgs) {
         // Bias corrections in f64: 1 − β₂ᵗ is about 0.001 at the first step and would lose half its digits in f32.
         let count = args.step as f64 + 1.0;
         self.kind = kind;
@@ -175,7 +176,7 @@ impl<S: Simd> Vectors<S> {
 
     /// Moves N vectors of `w` and their states by the gradients `g`.
     #[inline(always)]
-    fn moved<const N: usize>(&self, s: S, kind: Kind, of: Moving<S, N>) -> Moving<S, N> {
+    fn moved<const N: usize>(&self, s: S, kind: RuleKind, of: Moving<S, N>) -> Moving<S, N> {
         macro_rules! each {
             ($i:ident => $value:expr) => {{
                 let mut out = [s.zero(); N];
@@ -190,17 +191,17 @@ impl<S: Simd> Vectors<S> {
             g = each!(i => s.fma(self.l2, w[i], g[i]));
         }
         let w = match kind {
-            Kind::Sgd => each!(i => s.sub_mul(self.rate, g[i], w[i])),
-            Kind::Momentum => {
+            RuleKind::Sgd => each!(i => s.sub_mul(self.rate, g[i], w[i])),
+            RuleKind::Momentum => {
                 first = each!(i => self.settled(s, s.fma(self.first, first[i], g[i])));
                 each!(i => s.sub_mul(self.rate, first[i], w[i]))
             }
-            Kind::Nesterov => {
+            RuleKind::Nesterov => {
                 first = each!(i => self.settled(s, s.fma(self.first, first[i], g[i])));
                 each!(i => s.sub_mul(self.rate, s.fma(self.first, first[i], g[i]), w[i]))
             }
-            Kind::Adam | Kind::AdamW => {
-                let w = if kind == Kind::AdamW { each!(i => s.mul(w[i], self.keep)) } else { w };
+            RuleKind::Adam | RuleKind::AdamW => {
+                let w = if kind == RuleKind::AdamW { each!(i => s.mul(w[i], self.keep)) } else { w };
                 let old = each!(i => s.mul(self.second, second[i]));
                 let new = each!(i => s.mul(self.second_rest, g[i]));
                 second = each!(i => s.fma(new[i], g[i], old[i]));
@@ -212,7 +213,7 @@ impl<S: Simd> Vectors<S> {
                 let step = s.over_root(first, second, self.root_scale, self.eps);
                 each!(i => s.sub_mul(self.rate, step[i], w[i]))
             }
-            Kind::Adagrad => {
+            RuleKind::Adagrad => {
                 first = each!(i => s.fma(g[i], g[i], first[i]));
                 let step = s.over_root(g, first, self.root_scale, self.eps);
                 each!(i => s.sub_mul(self.rate, step[i], w[i]))
@@ -250,12 +251,12 @@ impl Body for Update<'_> {
         // SAFETY: the caller vouches for the pointers. One function per kind, so that the choice is made once per block.
         unsafe {
             match self.constants.kind {
-                Kind::Sgd => s.apart(Of::<{ Kind::Sgd as u8 }>(self)),
-                Kind::Momentum => s.apart(Of::<{ Kind::Momentum as u8 }>(self)),
-                Kind::Nesterov => s.apart(Of::<{ Kind::Nesterov as u8 }>(self)),
-                Kind::Adam => s.apart(Of::<{ Kind::Adam as u8 }>(self)),
-                Kind::AdamW => s.apart(Of::<{ Kind::AdamW as u8 }>(self)),
-                Kind::Adagrad => s.apart(Of::<{ Kind::Adagrad as u8 }>(self)),
+                RuleKind::Sgd => s.apart(Of::<{ RuleKind::Sgd as u8 }>(self)),
+                RuleKind::Momentum => s.apart(Of::<{ RuleKind::Momentum as u8 }>(self)),
+                RuleKind::Nesterov => s.apart(Of::<{ RuleKind::Nesterov as u8 }>(self)),
+                RuleKind::Adam => s.apart(Of::<{ RuleKind::Adam as u8 }>(self)),
+                RuleKind::AdamW => s.apart(Of::<{ RuleKind::AdamW as u8 }>(self)),
+                RuleKind::Adagrad => s.apart(Of::<{ RuleKind::Adagrad as u8 }>(self)),
             }
         }
     }
@@ -268,7 +269,7 @@ impl<const KIND: u8> Body for Of<'_, KIND> {
     type Out = ();
     #[inline(always)]
     unsafe fn run<S: Simd>(self, s: S) {
-        let kind = Kind::ALL[KIND as usize];
+        let kind = RuleKind::ALL[KIND as usize];
         let Update { constants, mut parameters, stride, mut g, g_stride, rows, len } = self.0;
         let c = Vectors::new(s, constants);
         let full = len / S::LANES * S::LANES;
@@ -312,7 +313,7 @@ impl<const KIND: u8> Body for Of<'_, KIND> {
 /// # Safety
 /// They must be valid for all that the rule uses.
 #[inline(always)]
-unsafe fn whole<S: Simd, const N: usize>(s: S, c: &Vectors<S>, kind: Kind, p: Parameters, g: *const f32) {
+unsafe fn whole<S: Simd, const N: usize>(s: S, c: &Vectors<S>, kind: RuleKind, p: Parameters, g: *const f32) {
     let mut of = Moving { w: [s.zero(); N], g: [s.zero(); N], first: [s.zero(); N], second: [s.zero(); N] };
     // SAFETY: by the contract.
     unsafe {

@@ -6,7 +6,7 @@ use super::dense::{BiasGradient, Finish, Forward, Product};
 use super::dropout::{Dropout, Mask};
 use super::loss::{Rows, Sums};
 use super::moves::AddRun;
-use super::norm::Batch;
+use super::norm::BatchNormPart;
 use super::rule::{Constants, Parameters, Update};
 use super::sparsify::sparsify;
 use crate::contract;
@@ -72,18 +72,18 @@ impl Cpu {
             Kernel::MaxPoolBackward { dims } => self.max_pool_backward(dims, a),
             Kernel::AveragePool { dims, divisor } => self.average_pool(dims, *divisor, a),
             Kernel::AveragePoolBackward { dims, divisor } => self.average_pool_backward(dims, *divisor, a),
-            &Kernel::BatchSums { rows, channels } => self.batch_sums(Batch { rows, channels, count: rows }, a),
+            &Kernel::BatchSums { rows, channels } => self.batch_sums(BatchNormPart { rows, channels, count: rows }, a),
             &Kernel::BatchNormalize { rows, channels, count, eps, momentum, activation } => {
-                self.batch_normalize(Batch { rows, channels, count }, eps, momentum, activation, a);
+                self.batch_normalize(BatchNormPart { rows, channels, count }, eps, momentum, activation, a);
             }
             &Kernel::BatchInfer { rows, channels, eps, activation } => {
-                self.batch_infer(Batch { rows, channels, count: rows }, eps, activation, a);
+                self.batch_infer(BatchNormPart { rows, channels, count: rows }, eps, activation, a);
             }
             &Kernel::BatchGradientSums { rows, channels, through } => {
-                self.batch_gradient_sums(Batch { rows, channels, count: rows }, through, a);
+                self.batch_gradient_sums(BatchNormPart { rows, channels, count: rows }, through, a);
             }
             &Kernel::BatchBackward { rows, channels, count, through } => {
-                self.batch_backward(Batch { rows, channels, count }, through, a);
+                self.batch_backward(BatchNormPart { rows, channels, count }, through, a);
             }
             Kernel::LocalResponse(l) => self.local_response(l, a),
             Kernel::LocalResponseBackward(l) => self.local_response_backward(l, a),

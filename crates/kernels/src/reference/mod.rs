@@ -3,7 +3,7 @@
 //! Every kernel of every other device is compared with the ones here, so they are written to be read, not to be fast.
 //! Buffers cannot be seen from outside: `pack` copies into a staging of its own and `unpack` copies back, as a GPU would.
 
-mod batch;
+mod batch_norm;
 mod conv;
 mod dense;
 mod elementwise;
@@ -17,7 +17,7 @@ mod update;
 
 use crate::contract;
 use crate::device::{Device, Event, Staging};
-use batch::Batch;
+use batch_norm::BatchNormPart;
 use paceline_base::Result;
 use paceline_base::kernel::{Arena, BufferId, Call, Fusion, Kernel, StepArgs, Values};
 use paceline_base::op::Activation;
@@ -130,19 +130,23 @@ impl Device for Reference {
             Kernel::MaxPoolBackward { dims } => self.max_pool_backward(dims, a),
             Kernel::AveragePool { dims, divisor } => self.average_pool(dims, *divisor, a),
             Kernel::AveragePoolBackward { dims, divisor } => self.average_pool_backward(dims, *divisor, a),
-            Kernel::BatchSums { rows, channels } => self.batch_sums(Batch::new(*rows, *channels), a),
+            Kernel::BatchSums { rows, channels } => self.batch_sums(BatchNormPart::new(*rows, *channels), a),
             Kernel::BatchNormalize { rows, channels, count, eps, momentum, activation } => {
-                let batch = Batch { count: *count, eps: *eps, ..Batch::new(*rows, *channels) };
+                let batch = BatchNormPart { count: *count, eps: *eps, ..BatchNormPart::new(*rows, *channels) };
                 self.batch_normalize(batch, *momentum, *activation, a);
             }
             Kernel::BatchInfer { rows, channels, eps, activation } => {
-                self.batch_infer(Batch { eps: *eps, ..Batch::new(*rows, *channels) }, *activation, a);
+                self.batch_infer(BatchNormPart { eps: *eps, ..BatchNormPart::new(*rows, *channels) }, *activation, a);
             }
             Kernel::BatchGradientSums { rows, channels, through } => {
-                self.batch_gradient_sums(Batch::new(*rows, *channels), *through, a);
+                self.batch_gradient_sums(BatchNormPart::new(*rows, *channels), *through, a);
             }
             Kernel::BatchBackward { rows, channels, count, through } => {
-                self.batch_backward(Batch { count: *count, ..Batch::new(*rows, *channels) }, *through, a);
+                self.batch_backward(
+                    BatchNormPart { count: *count, ..BatchNormPart::new(*rows, *channels) },
+                    *through,
+                    a,
+                );
             }
             Kernel::LocalResponse(l) => self.local_response(l, a),
             Kernel::LocalResponseBackward(l) => self.local_response_backward(l, a),

@@ -1,11 +1,11 @@
-//! From an operator's launches to tasks: buffers in the place of roles, and sums over parts between the stages of one node.
+//! From an operator's launches to tasks: buffers in the place of roles, and sums over parts between the kernels of one node.
 //!
 //! A part's launches run as they come, up to its first sum over parts; what follows waits until all parts of the node have
 //! come so far. The sum is taken on each rank in part order, then among the ranks in rank order, so that all of them go on
 //! with the same bits.
 
+use super::parameter_layout::ParameterSlot;
 use super::step::Step;
-use super::store::Home;
 use paceline_base::collective::Collective;
 use paceline_base::kernel::{BufferId, Kernel};
 use paceline_base::region::{Region, Strided};
@@ -15,11 +15,11 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// What the parts of a node have yet to do: their launches from a sum over parts on.
 #[derive(Default)]
-pub struct Stages {
-    waiting: Vec<Waiting>,
+pub struct PendingParts {
+    waiting: Vec<PendingPart>,
 }
 
-struct Waiting {
+struct PendingPart {
     part: usize,
     output_grad: Option<BufferId>,
     launches: VecDeque<Launch>,
@@ -33,30 +33,30 @@ impl Step<'_> {
         part: usize,
         launches: Vec<Launch>,
         output_grad: Option<BufferId>,
-        stages: &mut Stages,
+        pending: &mut PendingParts,
     ) {
-        let mut waiting = Waiting { part, output_grad, launches: launches.into() };
+        let mut waiting = PendingPart { part, output_grad, launches: launches.into() };
         self.advance(node, &mut waiting);
         if !waiting.launches.is_empty() {
-            stages.waiting.push(waiting);
+            pending.waiting.push(waiting);
         }
     }
 
     /// Takes the sums, and runs what waited for them.
-    pub fn finish(&mut self, node: NodeId, mut stages: Stages) {
-        while let Some(Launch::SumParts { saved, param }) = stages.waiting.first().and_then(|w| w.launches.front()) {
+    pub fn finish(&mut self, node: NodeId, mut pending: PendingParts) {
+        while let Some(Launch::SumParts { saved, param }) = pending.waiting.first().and_then(|w| w.launches.front()) {
             let (saved, param) = (*saved, *param);
-            let parts: Vec<usize> = stages.waiting.iter().map(|w| w.part).collect();
+            let parts: Vec<usize> = pending.waiting.iter().map(|w| w.part).collect();
             self.sum_parts(node, &parts, saved, param);
-            for waiting in &mut stages.waiting {
+            for waiting in &mut pending.waiting {
                 waiting.launches.pop_front();
                 self.advance(node, waiting);
             }
-            stages.waiting.retain(|w| !w.launches.is_empty());
+            pending.waiting.retain(|w| !w.launches.is_empty());
         }
     }
 
-    fn advance(&mut self, node: NodeId, waiting: &mut Waiting) {
+    fn advance(&mut self, node: NodeId, waiting: &mut PendingPart) {
         while let Some(Launch::Kernel { .. }) = waiting.launches.front() {
             if let Some(Launch::Kernel { kernel, args }) = waiting.launches.pop_front() {
                 self.launch(node, waiting.part, kernel, &args, waiting.output_grad);
@@ -76,14 +76,14 @@ impl Step<'_> {
                 Role::Output => self.results[&(node, index)],
                 Role::Saved(i) => self.saved[&(node, index)][i],
                 Role::Param(i) => {
-                    self.copies.get(&(node, index, i)).copied().unwrap_or_else(|| self.home(node, i, index).param)
+                    self.copies.get(&(node, index, i)).copied().unwrap_or_else(|| self.slot(node, i, index).param)
                 }
                 Role::OutputGrad => output_grad.expect("only backward kernels read the output's gradient"),
                 Role::InputGrad(i) => self.input_grads[&(node, i, index)],
                 Role::Metrics => self.context.metrics[rank],
                 Role::Labels => self.labels(node, &part.needs.output, rank),
                 Role::ParamGrad(i) => {
-                    let grad = self.home(node, i, index).grad.expect("only trained parameters have gradients");
+                    let grad = self.slot(node, i, index).grad.expect("only trained parameters have gradients");
                     if self.written.insert((rank, grad)) {
                         grad
                     } else {
@@ -101,10 +101,10 @@ impl Step<'_> {
         }
     }
 
-    fn home(&self, node: NodeId, param: usize, index: usize) -> &Home {
+    fn slot(&self, node: NodeId, param: usize, index: usize) -> &ParameterSlot {
         let part = &self.parts.of[node][index];
         let region = part.needs.params[param].as_ref().expect("a part launches only on parameters that it uses");
-        self.context.store.home(node, param, region, part.rank)
+        self.context.layout.slot(node, param, region, part.rank)
     }
 
     /// Of several parts on one rank that move the same values, the first does it; the others read and move a copy that is
@@ -116,8 +116,8 @@ impl Step<'_> {
             let before = &self.parts.of[node][..index];
             if before.iter().any(|p| p.rank == part.rank && p.needs.params[i] == part.needs.params[i]) {
                 let (values, len) = {
-                    let home = self.home(node, i, index);
-                    (home.param, self.buffers.of[part.rank][home.param.0 as usize].len)
+                    let slot = self.slot(node, i, index);
+                    (slot.param, self.buffers.of[part.rank][slot.param.0 as usize].len)
                 };
                 let copy = self.buffer(part.rank, format!("{} for part {index}", param.name), len);
                 let walk = Strided::contiguous(0, 0, len);

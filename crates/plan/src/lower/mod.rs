@@ -1,15 +1,15 @@
-//! Lowering: graph + plan + store → schedule, operator by operator and edge by edge.
+//! Lowering: graph + plan → schedule, operator by operator and edge by edge.
 //!
-//! 1. parameters are grouped into buckets by who holds them ([`store`]);
+//! 1. parameters are grouped into buckets by who holds them ([`parameter_layout`]);
 //! 2. for every kind of step, each operator's parts become kernel tasks ([`step`], [`launch`]), and each edge between differently
 //!    placed tensors becomes copies and transfers ([`redistribute`]);
 //! 3. the fuse pass joins what the device takes as one; 4. edges and arenas are derived from what tasks touch.
 
 mod edges;
 mod launch;
+mod parameter_layout;
 mod redistribute;
 mod step;
-mod store;
 
 use crate::arena;
 use crate::fuse::fuse;
@@ -19,6 +19,7 @@ use paceline_base::Result;
 use paceline_base::kernel::{BufferId, Fusion};
 use paceline_base::optim::Rule;
 use paceline_graph::Graph;
+use parameter_layout::ParameterLayout;
 
 /// The batch sizes to plan for: full, last partial, evaluation. Planned before the first step, never after.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,14 +47,14 @@ pub fn lower(graph: &Graph, plan: &Plan, batches: &Batches, rule: Rule, fusions:
     plan.check(graph)?;
     let mut buffers = Buffers { of: vec![Vec::new(); plan.ranks] };
     let metrics: Vec<BufferId> = (0..plan.ranks).map(|r| buffers.add(r, "metrics".into(), 4, Life::Run)).collect();
-    let store = store::Homes::new(graph, plan, rule, &mut buffers)?;
+    let layout = ParameterLayout::new(graph, plan, rule, &mut buffers)?;
     let mut phases = Vec::new();
     let kinds = batches.train.iter().map(|&n| (PhaseKind::Train, n));
     for (kind, samples) in kinds.chain(batches.evaluate.iter().map(|&n| (PhaseKind::Evaluate, n))) {
         if phases.iter().any(|p: &Phase| p.kind == kind && p.samples == samples) {
             continue;
         }
-        let context = step::Context { graph, store: &store, metrics: &metrics, rule, phase: phases.len(), kind };
+        let context = step::Context { graph, layout: &layout, metrics: &metrics, rule, phase: phases.len(), kind };
         let tasks = step::lower_step(&context, plan.parts(graph, samples)?, samples, &mut buffers);
         phases.push(Phase { kind, samples, tasks });
     }
@@ -62,7 +63,7 @@ pub fn lower(graph: &Graph, plan: &Plan, batches: &Batches, rule: Rule, fusions:
         rule,
         buffers: buffers.of,
         arenas: Vec::new(),
-        buckets: store.buckets,
+        buckets: layout.buckets,
         metrics,
         phases,
     };

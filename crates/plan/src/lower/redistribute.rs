@@ -3,7 +3,7 @@
 //! Forward: a wanted region is put together from the producer's pieces; summands are added in part order. Backward: a
 //! produced piece's gradient is the sum of what every consumer part computed for the coordinates they share.
 
-use super::step::{Piece, Step};
+use super::step::{Produced, Step};
 use crate::schedule::{Life, TaskKind};
 use paceline_base::kernel::{BufferId, Call, Kernel};
 use paceline_base::placement;
@@ -46,9 +46,9 @@ impl Step<'_> {
                     for (i, share) in shares.iter().enumerate() {
                         // Disjoint pieces are copied; a summand after the first of its coordinates is added.
                         let add = shares[..i].iter().any(|s| s.region.intersect(&share.region).is_some());
-                        let Piece { rank: from, region: whole, buffer } = &pieces[share.piece];
+                        let Produced { rank: from, region: whole, buffer } = &pieces[share.piece];
                         let source = Held { rank: *from, buffer: *buffer, region: whole };
-                        self.carry(
+                        self.move_region(
                             node,
                             share.piece,
                             &source,
@@ -66,7 +66,7 @@ impl Step<'_> {
     }
 
     /// The gradient of one produced piece: the sum over all consumers, in consumer and part order.
-    pub fn output_grad(&mut self, node: NodeId, piece: &Piece) -> BufferId {
+    pub fn output_grad(&mut self, node: NodeId, piece: &Produced) -> BufferId {
         let graph = self.context.graph;
         let mut contributions: Vec<(usize, BufferId, Region, Region)> = Vec::new();
         for (consumer, n) in graph.nodes.iter().enumerate().skip(node + 1) {
@@ -104,13 +104,21 @@ impl Step<'_> {
         }
         for (i, (rank, buffer, region, shared)) in contributions.iter().enumerate() {
             let source = Held { rank: *rank, buffer: *buffer, region };
-            self.carry(node, i, &source, shared, &held, covered < piece.region.len() || !first(i));
+            self.move_region(node, i, &source, shared, &held, covered < piece.region.len() || !first(i));
         }
         target
     }
 
     /// Copies or adds `shared` from one held region to another, through a transfer if they are on different ranks.
-    pub fn carry(&mut self, node: NodeId, part: usize, from: &Held<'_>, shared: &Region, to: &Held<'_>, add: bool) {
+    pub fn move_region(
+        &mut self,
+        node: NodeId,
+        part: usize,
+        from: &Held<'_>,
+        shared: &Region,
+        to: &Held<'_>,
+        add: bool,
+    ) {
         let kernel = |walk| if add { Kernel::Add(walk) } else { Kernel::Copy(walk) };
         if from.rank == to.rank {
             let walk = Strided::between(shared, from.region, to.region);

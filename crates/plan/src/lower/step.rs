@@ -1,8 +1,8 @@
 //! One kind of step: forward, loss, backward, gradient exchange, update.
 
 use super::Buffers;
-use super::launch::Stages;
-use super::store::Homes;
+use super::launch::PendingParts;
+use super::parameter_layout::ParameterLayout;
 use crate::plan::{Compression, Parts};
 use crate::schedule::{PhaseKind, Size, Task, TaskKind};
 use paceline_base::collective::{Collective, chunk};
@@ -16,16 +16,16 @@ use std::collections::{HashMap, HashSet};
 /// What does not change during the lowering of a step.
 pub struct Context<'a> {
     pub graph: &'a Graph,
-    pub store: &'a Homes,
+    pub layout: &'a ParameterLayout,
     pub metrics: &'a [BufferId],
     pub rule: Rule,
     pub phase: usize,
     pub kind: PhaseKind,
 }
 
-/// A produced region.
+/// A region of an output, and the buffer that holds it.
 #[derive(Clone, Debug)]
-pub struct Piece {
+pub struct Produced {
     pub rank: usize,
     pub region: Region,
     pub buffer: BufferId,
@@ -40,7 +40,7 @@ pub struct Step<'a> {
     samples: usize,
     seq: u64,
     /// What each node produced, by part; empty parts are left out.
-    pub outputs: Vec<Vec<Piece>>,
+    pub outputs: Vec<Vec<Produced>>,
     /// Whether a node's output is a sum of its pieces.
     pub partial: Vec<bool>,
     /// Regions already present on a rank.
@@ -86,12 +86,12 @@ pub fn lower_step(context: &Context<'_>, parts: Parts, samples: usize, buffers: 
     let ranks: Vec<usize> = (0..context.metrics.len()).collect();
     step.collective(None, Collective::AllReduce, &ranks, context.metrics, 4);
     if context.kind == PhaseKind::Train {
-        let mut sent = vec![false; context.store.buckets.len()];
+        let mut sent = vec![false; context.layout.buckets.len()];
         for node in (0..nodes).rev() {
             step.backward(node);
             step.exchange(node, &mut sent);
         }
-        for bucket in (0..context.store.buckets.len()).filter(|&b| context.store.buckets[b].trained) {
+        for bucket in (0..context.layout.buckets.len()).filter(|&b| context.layout.buckets[b].trained) {
             step.update(bucket);
         }
     }
@@ -143,7 +143,7 @@ impl Step<'_> {
         let moves = self.training() && n.params.iter().any(|p| !p.spec.trained);
         let wanted = self.input_grads_wanted(node);
         let shape = batched(self.samples, &n.shape);
-        let mut stages = Stages::default();
+        let mut pending = PendingParts::default();
         for index in 0..self.parts.of[node].len() {
             let part = self.parts.of[node][index].clone();
             let (rank, empty) = (part.rank, part.needs.output.is_empty());
@@ -183,13 +183,13 @@ impl Step<'_> {
                 if moves {
                     self.copy_moved(node, index);
                 }
-                self.begin(node, index, n.op.forward(&local), None, &mut stages);
+                self.begin(node, index, n.op.forward(&local), None, &mut pending);
             }
             if !empty {
-                self.outputs[node].push(Piece { rank, region: part.needs.output.clone(), buffer: output });
+                self.outputs[node].push(Produced { rank, region: part.needs.output.clone(), buffer: output });
             }
         }
-        self.finish(node, stages);
+        self.finish(node, pending);
     }
 
     fn backward(&mut self, node: NodeId) {
@@ -200,14 +200,14 @@ impl Step<'_> {
         }
         let wanted = self.input_grads_wanted(node);
         let shape = batched(self.samples, &n.shape);
-        let mut stages = Stages::default();
+        let mut pending = PendingParts::default();
         for index in 0..self.parts.of[node].len() {
             let part = self.parts.of[node][index].clone();
             if part.needs.output.is_empty() {
                 continue;
             }
             let piece =
-                Piece { rank: part.rank, region: part.needs.output.clone(), buffer: self.results[&(node, index)] };
+                Produced { rank: part.rank, region: part.needs.output.clone(), buffer: self.results[&(node, index)] };
             let output_grad = self.output_grad(node, &piece);
             for (slot, region) in part.needs.inputs.iter().enumerate().filter(|(s, _)| wanted[*s]) {
                 let buffer = if n.op.passes_gradient() {
@@ -229,9 +229,9 @@ impl Step<'_> {
                 training: true,
                 input_grads: &wanted,
             };
-            self.begin(node, index, n.op.backward(&local), Some(output_grad), &mut stages);
+            self.begin(node, index, n.op.backward(&local), Some(output_grad), &mut pending);
         }
-        self.finish(node, stages);
+        self.finish(node, pending);
     }
 
     /// The labels of these samples, loaded once.
@@ -248,15 +248,15 @@ impl Step<'_> {
 
     /// After a node's backward pass: ranks without samples contribute zeros, and complete buckets leave.
     fn exchange(&mut self, node: NodeId, sent: &mut [bool]) {
-        let store = self.context.store;
-        for (_, region, rank, home) in store.of_node(node) {
-            if let Some(grad) = home.grad
+        let layout = self.context.layout;
+        for (_, region, rank, slot) in layout.of_node(node) {
+            if let Some(grad) = slot.grad
                 && self.written.insert((rank, grad))
             {
                 self.kernel(node, 0, rank, Kernel::Zero { len: region.len() }, vec![grad]);
             }
         }
-        for (number, bucket) in store.buckets.iter().enumerate().filter(|(_, b)| b.trained) {
+        for (number, bucket) in layout.buckets.iter().enumerate().filter(|(_, b)| b.trained) {
             let complete = bucket.entries.iter().all(|e| {
                 let owner = self.context.graph.nodes.iter().position(|n| n.params.iter().any(|p| p.id == e.id));
                 owner.is_some_and(|o| o >= node)
@@ -283,7 +283,7 @@ impl Step<'_> {
     }
 
     fn update(&mut self, number: usize) {
-        let bucket = &self.context.store.buckets[number];
+        let bucket = &self.context.layout.buckets[number];
         let rule = self.context.rule;
         for (member, &rank) in bucket.group.iter().enumerate() {
             let range = if bucket.sharded { chunk(bucket.len, bucket.group.len(), member) } else { 0..bucket.len };

@@ -20,7 +20,7 @@ pub use check::{Checked, check};
 use crate::panic::{self, caught};
 use crate::stage::{Clock, Stage};
 use paceline_base::{Error, Result};
-use paceline_data::{Effort, Features, Scratch, Source, Supply, Visits};
+use paceline_data::{Features, Scratch, Source, StageTimes, Supply, Visits};
 use ring::Ring;
 use std::ops::Range;
 use std::sync::Arc;
@@ -156,11 +156,11 @@ impl Shared {
         let mut augmenter = Augmenter::default();
         let mut plain = vec![0; self.ring.size()];
         while let Some(number) = self.ring.claim(&self.deliver) {
-            let before = scratch.effort;
+            let before = scratch.times;
             let position = self.visits.portion().at(number);
             self.ring.fill(number, |row| {
                 let result = caught(|| self.one(position, &mut scratch, &mut augmenter, &mut plain, row));
-                self.count(&before, &scratch.effort);
+                self.count(&before, &scratch.times);
                 let result = result.unwrap_or_else(|why| {
                     let place = caught(|| self.source.place(self.sample(position).1));
                     Err(panic::error("input", place.unwrap_or_else(|_| format!("position {position}")), &why))
@@ -195,11 +195,11 @@ impl Shared {
         self.source.fetch(sample, scratch, plain)?;
         let begin = Instant::now();
         augmenter.apply(augment, *seed, epoch, sample as u64, self.source.shape(), plain, row);
-        scratch.effort.add(paceline_data::Stage::Augment, begin);
+        scratch.times.add(paceline_data::Stage::Augment, begin);
         Ok(())
     }
 
-    fn count(&self, before: &Effort, after: &Effort) {
+    fn count(&self, before: &StageTimes, after: &StageTimes) {
         for (stage, clock) in self.clocks.iter().enumerate() {
             if after.count[stage] > before.count[stage] {
                 clock.worked(self.ring.size(), after.busy[stage].saturating_sub(before.busy[stage]));

@@ -5,8 +5,8 @@
 
 use std::fmt::Write;
 
+use super::axis::{Axis, Scale};
 use super::escape::Esc;
-use super::scale::{Axis, Kind};
 
 const WIDTH: f64 = 560.0;
 const HEIGHT: f64 = 310.0;
@@ -53,8 +53,8 @@ pub(crate) struct Curve {
 pub(crate) struct Chart {
     pub title: &'static str,
     pub x_title: String,
-    pub x_kind: Kind,
-    pub y_kind: Kind,
+    pub x_scale: Scale,
+    pub y_scale: Scale,
     /// The y axis is a share, shown in percent and kept within 0 and 1.
     pub percent: bool,
     /// Room at both ends of the x axis, as a share of its length.
@@ -77,8 +77,8 @@ impl Chart {
             points().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), p| (low.min(p.0), high.max(p.0)));
         let room = self.room * (last - first);
         let ends = [first - room, last + room];
-        let x_axis = Axis::new(points().map(|p| p.0).chain(ends), self.x_kind, 6, free);
-        let y_axis = Axis::new(points().map(|p| p.1), self.y_kind, 5, limits);
+        let x_axis = Axis::new(points().map(|p| p.0).chain(ends), self.x_scale, 6, free);
+        let y_axis = Axis::new(points().map(|p| p.1), self.y_scale, 5, limits);
         let mut out = format!("<figure class=\"chart card\"><figcaption>{}</figcaption>", Esc(self.title));
         let (Some(x_axis), Some(y_axis)) = (x_axis, y_axis) else {
             out.push_str("<p class=\"empty\">nothing was recorded for this</p></figure>");

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use paceline_base::text;
 use paceline_record::{EpochRecord, StepRecord, Summary};
 
+use super::axis::Scale;
 use super::chart::{Chart, Curve, Stroke};
-use super::scale::Kind;
 use crate::format;
 
 /// More points than this would fall on the same pixels.
@@ -49,8 +49,8 @@ fn by_epoch(
     Chart {
         title,
         x_title: "epoch".into(),
-        x_kind: Kind::Whole,
-        y_kind: if percent { Kind::Linear } else { loss_axis(&curves) },
+        x_scale: Scale::Whole,
+        y_scale: if percent { Scale::Linear } else { loss_axis(&curves) },
         percent,
         room: 0.0,
         x_name: |epoch| format!("epoch {epoch}"),
@@ -76,8 +76,8 @@ fn by_step(summaries: &[Summary], steps: &[&[StepRecord]]) -> Chart {
     Chart {
         title: "Training loss by step",
         x_title: "step".into(),
-        x_kind: Kind::Tight,
-        y_kind: loss_axis(&curves),
+        x_scale: Scale::Tight,
+        y_scale: loss_axis(&curves),
         percent: false,
         room: 0.0,
         x_name: |step| format!("step {}", format::count(step.round().max(0.0) as u64)),
@@ -111,8 +111,8 @@ fn by_time(summaries: &[Summary]) -> Chart {
     Chart {
         title: "Validation accuracy by training time",
         x_title: format!("training time, {name}"),
-        x_kind: Kind::Tight,
-        y_kind: Kind::Linear,
+        x_scale: Scale::Tight,
+        y_scale: Scale::Linear,
         percent: true,
         room: 0.0,
         x_name,
@@ -121,11 +121,11 @@ fn by_time(summaries: &[Summary]) -> Chart {
     }
 }
 
-fn loss_axis(curves: &[Curve]) -> Kind {
+fn loss_axis(curves: &[Curve]) -> Scale {
     let losses = || curves.iter().flat_map(|curve| &curve.points).map(|point| point.1).filter(|loss| loss.is_finite());
     let low = losses().fold(f64::INFINITY, f64::min);
     let high = losses().fold(0.0, f64::max);
-    if low > 0.0 && high / low > LOG_FROM { Kind::Log } else { Kind::Linear }
+    if low > 0.0 && high / low > LOG_FROM { Scale::Log } else { Scale::Linear }
 }
 
 /// One loss per step. Ranks of an exact strategy agree; asynchronous ones do not, and their mean is shown.

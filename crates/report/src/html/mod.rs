@@ -3,12 +3,13 @@
 //! The page's own content policy forbids loading anything, so that this is enforced and not only promised. All text of
 //! runs passes through [`escape::Esc`].
 
+mod axis;
 mod chart;
 mod curves;
 mod escape;
-mod place;
+mod identity;
 mod preparation;
-mod scale;
+
 mod study;
 mod study_charts;
 mod table;
@@ -19,14 +20,15 @@ use std::fmt::Write;
 use std::path::Path;
 
 use paceline_base::Result;
-use paceline_record::{RunData, StepRecord, Summary, Work, atomic};
+use paceline_record::{RunData, StepRecord, Summary, Work};
+use paceline_system::atomic;
 
 use crate::compare::compare_summaries;
 use crate::digest;
 use crate::settings::Settings;
 use escape::Esc;
-pub use place::PageOf;
-pub use study::{study_html, study_page_of, write_study_html};
+pub use identity::PageIdentity;
+pub use study::{study_html, study_identity, write_study_html};
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -38,7 +40,7 @@ pub fn html(runs: &[RunData]) -> String {
         [only] => only.name.clone(),
         many => format!("{} runs compared", many.len()),
     };
-    let mut out = head(&title, &subtitle(&summaries), &page_of(runs));
+    let mut out = head(&title, &subtitle(&summaries), &page_identity(runs));
     if runs.is_empty() {
         out.push_str("<p class=\"card empty\">no runs were given</p></main></body></html>");
         return out;
@@ -84,7 +86,7 @@ fn push_trainings(out: &mut String, runs: &[&RunData]) {
 }
 
 /// The page up to the first section.
-fn head(title: &str, subtitle: &str, of: &PageOf) -> String {
+fn head(title: &str, subtitle: &str, of: &PageIdentity) -> String {
     format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>{0} – Paceline</title>{2}\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><meta name=\"color-scheme\" content=\"light dark\">\
@@ -98,8 +100,8 @@ fn head(title: &str, subtitle: &str, of: &PageOf) -> String {
 }
 
 /// By what the page for these runs is known.
-pub fn page_of(runs: &[RunData]) -> PageOf {
-    PageOf::runs(runs.iter().map(|run| (run.name.as_str(), run.summary.as_ref().map_or(0, |s| s.started))))
+pub fn page_identity(runs: &[RunData]) -> PageIdentity {
+    PageIdentity::runs(runs.iter().map(|run| (run.name.as_str(), run.summary.as_ref().map_or(0, |s| s.started))))
 }
 
 /// Writes the page for these runs to `path`, at once or not at all.

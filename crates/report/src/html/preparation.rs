@@ -6,9 +6,9 @@ use paceline_base::stage::Stage;
 use paceline_base::text;
 use paceline_record::{ProgressRecord, RunData, Summary};
 
+use super::axis::Scale;
 use super::chart::{COLOURS, Chart, Curve, Stroke};
 use super::escape::Esc;
-use super::scale::Kind;
 use crate::preparation::preparation_words;
 use crate::verdict::time;
 
@@ -102,8 +102,8 @@ fn throughput(pairs: &[(&RunData, &Summary)]) -> Chart {
     Chart {
         title: "Images per second",
         x_title: "seconds".into(),
-        x_kind: Kind::Tight,
-        y_kind: Kind::Linear,
+        x_scale: Scale::Tight,
+        y_scale: Scale::Linear,
         percent: false,
         room: 0.0,
         x_name: text::duration,

@@ -4,12 +4,13 @@ use std::fmt::Write;
 use std::path::Path;
 
 use paceline_base::{Result, text};
-use paceline_record::{PageCache, Status, Study, atomic};
+use paceline_record::{PageCache, Status, Study};
+use paceline_system::atomic;
 
 use super::chart::COLOURS;
 use super::escape::Esc;
 use super::words::{end_card, push_list, push_tile, push_verdict};
-use super::{PageOf, SCRIPT, head, section, study_charts};
+use super::{PageIdentity, SCRIPT, head, section, study_charts};
 use crate::format;
 use crate::study::{Parameter, Series, against_neither, figure, peak, series, words};
 use crate::verdict::Verdict;
@@ -21,7 +22,7 @@ pub fn study_html(studies: &[Study]) -> String {
         [only] => only.name.clone(),
         many => format!("{} speed studies compared", many.len()),
     };
-    let mut out = head(&title, &subtitle(studies), &study_page_of(studies));
+    let mut out = head(&title, &subtitle(studies), &study_identity(studies));
     if series.is_empty() {
         out.push_str("<p class=\"card empty\">nothing was measured</p>");
     } else {
@@ -45,8 +46,10 @@ pub fn study_html(studies: &[Study]) -> String {
 }
 
 /// By what the page for these studies is known.
-pub fn study_page_of(studies: &[Study]) -> PageOf {
-    PageOf::runs(studies.iter().map(|study| (study.name.as_str(), study.summary.as_ref().map_or(0, |s| s.started))))
+pub fn study_identity(studies: &[Study]) -> PageIdentity {
+    PageIdentity::runs(
+        studies.iter().map(|study| (study.name.as_str(), study.summary.as_ref().map_or(0, |s| s.started))),
+    )
 }
 
 /// Writes the page for these studies to `path`, at once or not at all.

@@ -1,7 +1,7 @@
 //! The plots of speed studies: one per parameter with points, mean curve and both fits; and the noise by order.
 
+use super::axis::Scale;
 use super::chart::{Chart, Curve, Stroke};
-use super::scale::Kind;
 use crate::format;
 use crate::study::{Effect, Parameter, Series, relative_to_cell};
 
@@ -52,8 +52,8 @@ fn by_parameter(series: &[Series], parameter: Parameter) -> Chart {
     Chart {
         title,
         x_title: parameter.name().into(),
-        x_kind: Kind::Whole,
-        y_kind: if log { Kind::Log } else { Kind::Linear },
+        x_scale: Scale::Whole,
+        y_scale: if log { Scale::Log } else { Scale::Linear },
         percent: false,
         room: 0.04,
         x_name,
@@ -81,8 +81,8 @@ fn by_order(series: &[Series]) -> Chart {
     Chart {
         title: "Noise: each measurement relative to the mean of its cell, in the order of measuring",
         x_title: "order of measuring".into(),
-        x_kind: Kind::Tight,
-        y_kind: Kind::Linear,
+        x_scale: Scale::Tight,
+        y_scale: Scale::Linear,
         percent: false,
         room: 0.0,
         x_name: |x| format!("measurement {x}"),

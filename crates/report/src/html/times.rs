@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use paceline_base::text;
-use paceline_record::{Part, Summary, TimeSplit};
+use paceline_base::{Activity, TimeSplit};
+use paceline_record::Summary;
 
 use super::chart::COLOURS;
 use super::escape::Esc;
@@ -19,19 +20,19 @@ pub(crate) fn bar(fractions: &TimeSplit, labels: bool) -> String {
     if fractions.total() <= 0.0 {
         return "<span class=\"muted\">not recorded</span>".into();
     }
-    let words: Vec<String> = Part::ALL
+    let words: Vec<String> = Activity::ALL
         .iter()
-        .filter(|&&part| fractions.get(part) > 0.0)
-        .map(|&part| format!("{} {} %", part.name(), share(fractions.get(part))))
+        .filter(|&&activity| fractions.get(activity) > 0.0)
+        .map(|&activity| format!("{} {} %", activity.name(), share(fractions.get(activity))))
         .collect();
     let mut out = format!("<div class=\"bar\" role=\"img\" title=\"{0}\" aria-label=\"{0}\">", Esc(words.join(", ")));
-    for part in Part::ALL {
-        let value = fractions.get(part);
+    for activity in Activity::ALL {
+        let value = fractions.get(activity);
         if value <= 0.0 || !value.is_finite() {
             continue;
         }
         let label = if labels && value >= ROOM { share(value) } else { String::new() };
-        write!(out, "<i class=\"p-{}\" style=\"width:{:.2}%\">{label}</i>", part.name(), value * 100.0).unwrap();
+        write!(out, "<i class=\"p-{}\" style=\"width:{:.2}%\">{label}</i>", activity.name(), value * 100.0).unwrap();
     }
     out.push_str("</div>");
     out
@@ -40,8 +41,8 @@ pub(crate) fn bar(fractions: &TimeSplit, labels: bool) -> String {
 /// The bars of all runs, under one legend.
 pub(crate) fn section(summaries: &[Summary]) -> String {
     let mut out = String::from("<div class=\"card\"><ul class=\"legend parts\">");
-    for part in Part::ALL {
-        write!(out, "<li><span class=\"key p-{0}\"></span>{0}</li>", part.name()).unwrap();
+    for activity in Activity::ALL {
+        write!(out, "<li><span class=\"key p-{0}\"></span>{0}</li>", activity.name()).unwrap();
     }
     out.push_str("</ul><div class=\"bars\">");
     for (run, summary) in summaries.iter().enumerate() {

@@ -2,7 +2,8 @@
 
 use paceline_base::stage::Stage;
 use paceline_base::text;
-use paceline_record::{InputFacts, Part, TimeSplit};
+use paceline_base::{Activity, TimeSplit};
+use paceline_record::InputFacts;
 
 use super::time::BOUND;
 use super::{Level, Topic, Verdict};
@@ -14,7 +15,7 @@ const WAITING: f64 = 0.5;
 /// Training waits for samples that are decoded while it runs.
 pub fn input_bound(split: &[TimeSplit], facts: &InputFacts, stages: &[Stage]) -> Option<Verdict> {
     let all = split.iter().copied().sum::<TimeSplit>();
-    let input = all.fractions().get(Part::Input);
+    let input = all.fractions().get(Activity::Input);
     if input <= BOUND {
         return None;
     }

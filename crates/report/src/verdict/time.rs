@@ -1,6 +1,7 @@
 //! What the split of the time says, per rank: averages over all ranks hide the one that all others wait for.
 
-use paceline_record::{CpuUse, Part, TimeSplit};
+use paceline_base::{Activity, TimeSplit};
+use paceline_record::CpuUse;
 
 use super::{Level, Topic, Verdict};
 use crate::compare::{Comparison, Row, SPEED_NOISE};
@@ -123,9 +124,9 @@ pub fn waiting(split: &[TimeSplit]) -> Option<Verdict> {
         if waits.len() > 6 { format!("{} and {} more", names.join(", "), waits.len() - 6) } else { list(&names) };
     let work = |s: &TimeSplit| s.total() - s.wait;
     let slowest = (0..split.len()).max_by(|&a, &b| work(&split[a]).total_cmp(&work(&split[b])))?;
-    let part = Part::ALL
+    let activity = Activity::ALL
         .into_iter()
-        .filter(|&part| part != Part::Wait)
+        .filter(|&activity| activity != Activity::Wait)
         .max_by(|&a, &b| split[slowest].get(a).total_cmp(&split[slowest].get(b)))?;
     let (who, verb) = if waits.len() == 1 { ("rank", "waits") } else { ("ranks", "wait") };
     Some(Verdict::new(
@@ -134,8 +135,8 @@ pub fn waiting(split: &[TimeSplit]) -> Option<Verdict> {
         "ranks idle",
         format!(
             "{who} {names} {verb} for {span} % of the time, for rank {slowest}, which spends {} % on {}",
-            share(split[slowest].fractions().get(part)),
-            part.name()
+            share(split[slowest].fractions().get(activity)),
+            activity.name()
         ),
         format!("rank {slowest} is slower or has more to do: give it less, or look at what else runs there"),
     ))
@@ -143,7 +144,7 @@ pub fn waiting(split: &[TimeSplit]) -> Option<Verdict> {
 
 /// Training waits for samples.
 pub fn input_bound(split: &[TimeSplit]) -> Option<Verdict> {
-    over(split, Part::Input, BOUND).map(|input| {
+    over(split, Activity::Input, BOUND).map(|input| {
         Verdict::new(
             Topic::InputBound,
             Level::Warning,
@@ -156,7 +157,7 @@ pub fn input_bound(split: &[TimeSplit]) -> Option<Verdict> {
 
 /// Training waits for bytes between ranks.
 pub fn transfer_bound(split: &[TimeSplit]) -> Option<Verdict> {
-    over(split, Part::Transfer, BOUND).map(|transfer| {
+    over(split, Activity::Transfer, BOUND).map(|transfer| {
         Verdict::new(
             Topic::TransferBound,
             Level::Warning,
@@ -169,7 +170,7 @@ pub fn transfer_bound(split: &[TimeSplit]) -> Option<Verdict> {
 
 /// Checkpoints take a large part of the time.
 pub fn checkpoint_bound(split: &[TimeSplit]) -> Option<Verdict> {
-    over(split, Part::Checkpoint, CHECKPOINT).map(|checkpoint| {
+    over(split, Activity::Checkpoint, CHECKPOINT).map(|checkpoint| {
         Verdict::new(
             Topic::CheckpointBound,
             Level::Warning,
@@ -195,8 +196,8 @@ pub fn compute_bound(split: &[TimeSplit]) -> Option<Verdict> {
     })
 }
 
-fn over(split: &[TimeSplit], part: Part, limit: f64) -> Option<f64> {
-    Some(split.iter().copied().sum::<TimeSplit>().fractions().get(part)).filter(|&value| value > limit)
+fn over(split: &[TimeSplit], activity: Activity, limit: f64) -> Option<f64> {
+    Some(split.iter().copied().sum::<TimeSplit>().fractions().get(activity)).filter(|&value| value > limit)
 }
 
 /// What more replicas and cores gained, against the first run with the same work: a verdict for each run where they gained

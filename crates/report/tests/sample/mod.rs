@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use paceline_record::{
-    EpochRecord, Exactness, Machine, RunData, RunDir, Status, StepRecord, Summary, TimeSplit, read_run,
-};
+use paceline_base::TimeSplit;
+use paceline_record::{EpochRecord, Exactness, RunData, RunDir, Status, StepRecord, Summary, read_run};
+use paceline_system::Machine;
 
 /// What a sample run should look like.
 #[derive(Clone)]

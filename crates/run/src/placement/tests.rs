@@ -48,7 +48,7 @@ fn options(max_steps: u64) -> TrainOptions {
         min_delta: 0.0,
         max_steps,
         checkpoint: CheckpointEvery::Steps(1000),
-        carry_over: true,
+        defer_updates: true,
     }
 }
 

@@ -3,7 +3,7 @@
 //! Done once for a shape and a kind of machine; the choices are a value ([`ConvChoice`]) that others keep and hand back. On a busy machine
 //! rounds differ: then more of them are taken, and [`Decision::settled`] says whether the choice is worth keeping.
 
-use super::plan::{Algorithm, ConvCase, Pass};
+use super::config::{Algorithm, ConvCase, Pass};
 use crate::cpu::{Cpu, CpuOptions};
 use crate::device::Device;
 use crate::tuning::{ConvChoice, Tuning};

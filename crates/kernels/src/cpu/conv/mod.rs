@@ -3,15 +3,15 @@
 //! Images stay as they are between layers. Only weights are packed, anew for every call: they change with every step, and are
 //! small beside the images that they pass over. Which algorithm a shape gets is part of [`Tuning`](crate::Tuning).
 
+mod config;
 mod direct;
+mod epilogue;
 pub mod measure;
-mod plan;
 mod scheme;
-mod sink;
 mod source;
 mod submit;
 mod tile;
 mod winograd;
 
-pub(crate) use plan::Convs;
-pub use plan::{Algorithm, ConvCase, Pass};
+pub(crate) use config::Convs;
+pub use config::{Algorithm, ConvCase, Pass};

@@ -1,9 +1,9 @@
 //! From a convolution's call to its kernels: packs weights, divides the work over threads, adds up partial gradients.
 
+use super::config::{Algorithm, ConvCase, ConvConfig, Pass};
 use super::direct::{self, Geometry, Weight};
-use super::plan::{Algorithm, ConvCase, Pass, Plan};
+use super::epilogue::Epilogue;
 use super::scheme::{Scheme, Tile2Kernel3, Tile2Kernel5, Tile4Kernel3};
-use super::sink::Sink;
 use super::source::{Content, Image, Source};
 use super::winograd::{self, Shape};
 use crate::cpu::Cpu;
@@ -42,16 +42,16 @@ macro_rules! with_scheme {
 }
 
 impl Cpu {
-    /// The plan of a convolution; chosen by the tuning, or by what is likely.
-    pub(in crate::cpu) fn conv_plan(&mut self, case: &ConvCase) -> Result<Arc<Plan>> {
+    /// The config of a convolution; chosen by the tuning, or by what is likely.
+    pub(in crate::cpu) fn conv_config(&mut self, case: &ConvCase) -> Result<Arc<ConvConfig>> {
         let (tuning, lanes, threads) = (&self.tuning, self.isa.lanes(), self.pool.threads());
-        self.convs.plan(case, || tuning.conv(case), lanes, threads)
+        self.convs.config(case, || tuning.conv(case), lanes, threads)
     }
 
-    /// The plan of a convolution that is due. `prepare` made room before the first step: only a call that was never announced
+    /// The config of a convolution that is due. `prepare` made room before the first step: only a call that was never announced
     /// can fail here.
-    fn conv_planned(&mut self, case: &ConvCase) -> Arc<Plan> {
-        self.conv_plan(case).unwrap_or_else(|e| panic!("{e}"))
+    fn prepared_conv(&mut self, case: &ConvCase) -> Arc<ConvConfig> {
+        self.conv_config(case).unwrap_or_else(|e| panic!("{e}"))
     }
 
     /// Scratch of the convolutions.
@@ -81,7 +81,7 @@ impl Cpu {
         let relu = activation == Some(Activation::Relu);
         assert!(pool.is_none() || relu || activation.is_none(), "a pool behind {activation:?} in one kernel");
         let case = ConvCase { pass: Pass::Forward, dims: *d, pool };
-        let sink = Sink {
+        let epilogue = Epilogue {
             bias: if bias { self.at(a[3]) } else { null() },
             relu,
             y: self.at(a[2]),
@@ -98,7 +98,7 @@ impl Cpu {
             output: output(d),
             pad: [d.pad[0] as isize, d.pad[1] as isize],
         };
-        self.convolve(&case, shape, source, sink, self.at(a[1]));
+        self.convolve(&case, shape, source, epilogue, self.at(a[1]));
         if let Some(f) = activation.filter(|_| !relu) {
             self.activate(f, d.output_len(), &[a[2], a[2]]);
         }
@@ -114,7 +114,7 @@ impl Cpu {
         let relu = through == Some(Activation::Relu);
         let saved = through.map(|_| a[3 + usize::from(pooled.is_some())]);
         let case = ConvCase { pass: Pass::Data, dims: *d, pool: pooled };
-        let sink = Sink {
+        let epilogue = Epilogue {
             bias: null(),
             relu: false,
             y: self.at(a[2]),
@@ -124,21 +124,21 @@ impl Cpu {
         let source = self.gradient(d, a[0], pooled.map(|p| (p, a[3])));
         let turned = |axis: usize| (d.kernel[axis] as isize - 1) - d.pad[axis] as isize;
         let shape = Shape { samples: d.samples, input: output(d), output: input(d), pad: [turned(0), turned(1)] };
-        self.convolve(&case, shape, source, sink, self.at(a[1]));
+        self.convolve(&case, shape, source, epilogue, self.at(a[1]));
         if let (Some(f), Some(saved)) = (through.filter(|_| !relu), saved) {
             self.activate_backward(f, d.input_len(), &[a[2], saved, a[2]]);
         }
     }
 
     /// The output, or the gradient of the input.
-    fn convolve(&mut self, case: &ConvCase, shape: Shape, source: Source, sink: Sink, w: *const f32) {
+    fn convolve(&mut self, case: &ConvCase, shape: Shape, source: Source, epilogue: Epilogue, w: *const f32) {
         if shape.samples == 0 || shape.output.len() == 0 {
             return;
         }
-        let plan = self.conv_planned(case);
-        match &plan.geometry {
-            Some(geometry) => self.convolve_directly(case, &plan, geometry, shape, source, sink, w),
-            None => with_scheme!(plan.algorithm, self.convolve_by_tiles(case, &plan, shape, source, sink, w)),
+        let config = self.prepared_conv(case);
+        match &config.geometry {
+            Some(geometry) => self.convolve_directly(case, &config, geometry, shape, source, epilogue, w),
+            None => with_scheme!(config.algorithm, self.convolve_by_tiles(case, &config, shape, source, epilogue, w)),
         }
     }
 
@@ -146,18 +146,18 @@ impl Cpu {
     fn convolve_directly(
         &mut self,
         case: &ConvCase,
-        plan: &Plan,
+        config: &ConvConfig,
         geometry: &Geometry,
         shape: Shape,
         source: Source,
-        sink: Sink,
+        epilogue: Epilogue,
         w: *const f32,
     ) {
         let (isa, scratch) = (self.isa, Shared(self.conv_scratch()));
         let turned = case.pass == Pass::Data;
         // SAFETY: the contract was checked; scratch has room for the packed weights.
         unsafe { isa.run(direct::Pack { geometry, w, weight: weight(&case.dims), turned, to: scratch.get() }) };
-        let own = plan.own;
+        let own = config.own;
         for phase in 0..geometry.phases.len() {
             let strips = geometry.strips(phase, shape.samples);
             let whole = Shared(direct::Strips {
@@ -167,14 +167,14 @@ impl Cpu {
                 packed: scratch.get(),
                 samples: shape.samples,
                 output: shape.output,
-                sink,
+                epilogue,
                 strips: (0, 0),
                 scratch: null_mut(),
             });
             self.divide(self.conv_worth(&case.dims), strips, |thread, first, end| {
                 let mut part = whole.get();
                 part.strips = (first, end);
-                part.scratch = scratch.get().wrapping_add(plan.shared + thread * own);
+                part.scratch = scratch.get().wrapping_add(config.shared + thread * own);
                 // SAFETY: the contract was checked; parts have their own strips and scratch.
                 unsafe { isa.run(part) }
             });
@@ -184,10 +184,10 @@ impl Cpu {
     fn convolve_by_tiles<C: Scheme + Sync>(
         &mut self,
         case: &ConvCase,
-        plan: &Plan,
+        config: &ConvConfig,
         shape: Shape,
         source: Source,
-        sink: Sink,
+        epilogue: Epilogue,
         w: *const f32,
     ) {
         let (isa, scratch) = (self.isa, Shared(self.conv_scratch()));
@@ -213,9 +213,9 @@ impl Cpu {
             shape,
             source,
             u: scratch.get(),
-            sink,
+            epilogue,
             zeros: case.pass == Pass::Forward,
-            block: plan.block,
+            block: config.block,
             tiles: (0, 0),
             scratch: null_mut(),
             scheme: PhantomData,
@@ -223,7 +223,7 @@ impl Cpu {
         self.divide(worth, shape.tiles::<C>(), |thread, first, end| {
             let mut part = whole.get();
             part.tiles = (first, end);
-            part.scratch = scratch.get().wrapping_add(plan.shared + thread * plan.own);
+            part.scratch = scratch.get().wrapping_add(config.shared + thread * config.own);
             // SAFETY: the contract was checked; parts have their own tiles and scratch.
             unsafe { isa.run(part) }
         });
@@ -250,10 +250,10 @@ impl Cpu {
             }
             return;
         }
-        let plan = self.conv_planned(&case);
-        match &plan.geometry {
-            Some(geometry) => self.weights_directly(&case, &plan, geometry, x, dy, dw, db),
-            None => with_scheme!(plan.algorithm, self.weights_by_tiles(&case, &plan, x, dy, dw, db)),
+        let config = self.prepared_conv(&case);
+        match &config.geometry {
+            Some(geometry) => self.weights_directly(&case, &config, geometry, x, dy, dw, db),
+            None => with_scheme!(config.algorithm, self.weights_by_tiles(&case, &config, x, dy, dw, db)),
         }
     }
 
@@ -261,7 +261,7 @@ impl Cpu {
     fn weights_directly(
         &mut self,
         case: &ConvCase,
-        plan: &Plan,
+        config: &ConvConfig,
         geometry: &Geometry,
         x: Source,
         dy: Source,
@@ -276,11 +276,11 @@ impl Cpu {
         let strips = geometry.strips(0, d.samples);
         let sources = Shared((x, dy));
         let vectors = d.groups * (d.out_channels / d.groups).div_ceil(lanes);
-        self.each_sum(case, plan, strips, vectors, |thread, sum, strips, vectors| {
-            let own = scratch.get().wrapping_add(sum * plan.sum);
+        self.each_sum(case, config, strips, vectors, |thread, sum, strips, vectors| {
+            let own = scratch.get().wrapping_add(sum * config.sum);
             let part = direct::Weights {
                 geometry,
-                rows: &plan.rows,
+                rows: &config.rows,
                 samples: d.samples,
                 x: sources.get().0,
                 dy: sources.get().1,
@@ -288,7 +288,7 @@ impl Cpu {
                 db: own.wrapping_add(bias_at),
                 strips,
                 vectors,
-                scratch: scratch.get().wrapping_add(plan.shared + thread * plan.own),
+                scratch: scratch.get().wrapping_add(config.shared + thread * config.own),
             };
             // SAFETY: the contract was checked; parts have their own vectors of a sum, and threads their own scratch.
             unsafe { isa.run(part) }
@@ -299,8 +299,8 @@ impl Cpu {
                 geometry,
                 weight: weight(d),
                 from: scratch.get(),
-                sums: plan.sums,
-                stride: plan.sum,
+                sums: config.sums,
+                stride: config.sum,
                 dw: to.get(),
                 range: (first, end),
             };
@@ -308,13 +308,13 @@ impl Cpu {
             unsafe { isa.run(part) }
         });
         // SAFETY: all sums are there.
-        unsafe { add_biases(scratch.get().wrapping_add(bias_at), plan, db, d.out_channels) };
+        unsafe { add_biases(scratch.get().wrapping_add(bias_at), config, db, d.out_channels) };
     }
 
     fn weights_by_tiles<C: Scheme + Sync>(
         &mut self,
         case: &ConvCase,
-        plan: &Plan,
+        config: &ConvConfig,
         x: Source,
         dy: Source,
         dw: *mut f32,
@@ -339,26 +339,26 @@ impl Cpu {
             outputs: (0, d.out_channels),
             du: null_mut(),
             db: null_mut(),
-            block: plan.block,
+            block: config.block,
             tiles: (0, tiles),
             scratch: null_mut(),
             scheme: PhantomData,
         });
         let vectors = d.out_channels.div_ceil(lanes);
-        self.each_sum(case, plan, tiles, vectors, |thread, sum, tiles, (first, end)| {
+        self.each_sum(case, config, tiles, vectors, |thread, sum, tiles, (first, end)| {
             let mut part = whole.get();
             part.tiles = tiles;
             part.outputs = (first * lanes, (end * lanes).min(d.out_channels) - first * lanes);
-            part.du = scratch.get().wrapping_add(sum * plan.sum);
+            part.du = scratch.get().wrapping_add(sum * config.sum);
             part.db = part.du.wrapping_add(bias_at);
-            part.scratch = scratch.get().wrapping_add(plan.shared + thread * plan.own);
+            part.scratch = scratch.get().wrapping_add(config.shared + thread * config.own);
             // SAFETY: the contract was checked; parts have their own outputs of a sum, and threads their own scratch.
             unsafe { isa.run(part) }
         });
         let gather = Shared(winograd::Gather::<C> {
             du: scratch.get(),
-            sums: plan.sums,
-            stride: plan.sum,
+            sums: config.sums,
+            stride: config.sum,
             channels: d.channels,
             outputs: d.out_channels,
             dw,
@@ -372,21 +372,21 @@ impl Cpu {
             unsafe { isa.run(part) }
         });
         // SAFETY: all sums are there.
-        unsafe { add_biases(scratch.get().wrapping_add(bias_at), plan, db, d.out_channels) };
+        unsafe { add_biases(scratch.get().wrapping_add(bias_at), config, db, d.out_channels) };
     }
 
     /// Computes the partial sums of a weight gradient: calls `part(thread, sum, its units, vectors of outputs)`. The units (strips or tiles)
-    /// are cut into sums by the plan, whatever the number of threads. Threads take whole sums as far as that goes evenly; where a border
+    /// are cut into sums by the config, whatever the number of threads. Threads take whole sums as far as that goes evenly; where a border
     /// between threads falls into a sum, they divide its vectors, which changes no bit.
     fn each_sum(
         &mut self,
         case: &ConvCase,
-        plan: &Plan,
+        config: &ConvConfig,
         units: usize,
         vectors: usize,
         part: impl Fn(usize, usize, (usize, usize), (usize, usize)) + Sync,
     ) {
-        let sums = plan.sums;
+        let sums = config.sums;
         self.divide(self.conv_worth(&case.dims), sums * vectors, |thread, first, end| {
             for sum in first / vectors..end.div_ceil(vectors) {
                 let own = |at: usize| at.saturating_sub(sum * vectors).min(vectors);
@@ -409,7 +409,7 @@ fn align(len: usize) -> usize {
 ///
 /// # Safety
 /// All pointers valid for `count` elements; `db` may be null.
-unsafe fn add_biases(from: *const f32, plan: &Plan, db: *mut f32, count: usize) {
+unsafe fn add_biases(from: *const f32, config: &ConvConfig, db: *mut f32, count: usize) {
     if db.is_null() {
         return;
     }
@@ -417,8 +417,8 @@ unsafe fn add_biases(from: *const f32, plan: &Plan, db: *mut f32, count: usize) 
         // SAFETY: the caller's promise.
         unsafe {
             let mut total = 0.0;
-            for sum in 0..plan.sums {
-                total += *from.add(sum * plan.sum + o);
+            for sum in 0..config.sums {
+                total += *from.add(sum * config.sum + o);
             }
             *db.add(o) = total;
         }

@@ -1,6 +1,6 @@
 //! Maxima over windows of finished rows, and where they were.
 
-use crate::cpu::conv::sink::{maximum, passed};
+use crate::cpu::conv::epilogue::{maximum, passed};
 use crate::cpu::isa::Body;
 use crate::cpu::simd::Simd;
 use paceline_base::window::PoolDims;

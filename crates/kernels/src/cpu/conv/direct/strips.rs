@@ -2,7 +2,7 @@
 
 use super::geometry::{Geometry, MOST_TOGETHER, Phase};
 use super::maxima::Maxima;
-use crate::cpu::conv::sink::Sink;
+use crate::cpu::conv::epilogue::Epilogue;
 use crate::cpu::conv::source::{Image, Rectangle, Source};
 use crate::cpu::conv::tile::{Product, Start, most_vectors, product};
 use crate::cpu::dense::Pieces;
@@ -20,7 +20,7 @@ pub(in crate::cpu::conv) struct Strips<'a> {
     pub samples: usize,
     /// Size of the whole output image.
     pub output: Image,
-    pub sink: Sink,
+    pub epilogue: Epilogue,
     /// Strips to do, counted over all samples.
     pub strips: (usize, usize),
     /// Room for the strips of all samples that are taken together and, with a pool, for the rows of a window.
@@ -45,7 +45,7 @@ impl Body for Strips<'_> {
                     let to = self.scratch.add(k * g.strip);
                     cuts[k] = phase.cut(s, &self.source, sample, first, rows, g.channels, to);
                 }
-                if self.sink.pool.is_some() {
+                if self.epilogue.pool.is_some() {
                     self.pooled(s, phase, cuts[0], samples.start, first, rows);
                 } else {
                     self.plain(s, phase, &cuts, samples, first, rows);
@@ -62,10 +62,10 @@ impl Strips<'_> {
     /// As for `run`.
     #[inline(always)]
     unsafe fn pooled<S: Simd>(&self, s: S, phase: &Phase, cut: *const f32, sample: usize, first: usize, rows: usize) {
-        let Some((pool, codes)) = &self.sink.pool else { return };
+        let Some((pool, codes)) = &self.epilogue.pool else { return };
         let g = self.geometry;
         let own = self.scratch.wrapping_add(g.strip);
-        let maxima = Maxima { pool, rows: own, y: self.sink.y, codes: *codes, relu: self.sink.relu };
+        let maxima = Maxima { pool, rows: own, y: self.epilogue.y, codes: *codes, relu: self.epilogue.relu };
         for row in (0..rows).step_by(pool.stride[0]) {
             let y = (first + row) / pool.stride[0];
             if y >= pool.out_height {
@@ -110,11 +110,11 @@ impl Strips<'_> {
                 for (k, sample) in samples.clone().enumerate() {
                     for row in 0..rows {
                         let from = phase.row(cuts[k], row, g.channels);
-                        self.row(s, phase, panel, from, self.sink.y.add(to(sample, row)), pixel);
+                        self.row(s, phase, panel, from, self.epilogue.y.add(to(sample, row)), pixel);
                     }
                 }
             }
-            if !self.sink.saved.is_null() {
+            if !self.epilogue.saved.is_null() {
                 for sample in samples {
                     for row in 0..rows {
                         self.through(s, phase.count.1, pixel, to(sample, row));
@@ -153,7 +153,7 @@ impl Strips<'_> {
         let column = group * outputs + first * S::LANES;
         let columns = (outputs - first * S::LANES).min(wide * S::LANES);
         let packed = phase.weights + (group * outputs.next_multiple_of(S::LANES) + first * S::LANES) * terms;
-        let bias = self.sink.bias;
+        let bias = self.epilogue.bias;
         let p = Product {
             a: from.wrapping_add(group * g.channels / g.groups),
             a_row: phase.stride.1 * g.channels,
@@ -167,7 +167,7 @@ impl Strips<'_> {
             c: to.wrapping_add(column),
             c_row: pixel,
             start: if bias.is_null() { Start::Zero } else { Start::Bias(bias.wrapping_add(column)) },
-            relu: self.sink.relu && self.sink.pool.is_none(),
+            relu: self.epilogue.relu && self.epilogue.pool.is_none(),
         };
         // SAFETY: the caller's promise: the strip holds all that these pixels read.
         unsafe { product(s, phase.count.1, columns, &p) };
@@ -185,8 +185,8 @@ impl Strips<'_> {
                 let mask = s.head(outputs - o);
                 // SAFETY: `saved` has the output's shape.
                 unsafe {
-                    let saved = s.load_head(self.sink.saved.add(at + x * pixel + o), mask);
-                    let dx = self.sink.y.add(at + x * pixel + o);
+                    let saved = s.load_head(self.epilogue.saved.add(at + x * pixel + o), mask);
+                    let dx = self.epilogue.y.add(at + x * pixel + o);
                     let value = s.load_head(dx, mask);
                     s.store_head(dx, mask, s.select(s.le(saved, s.zero()), s.zero(), value));
                 }

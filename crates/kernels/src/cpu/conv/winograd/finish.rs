@@ -2,8 +2,8 @@
 
 #![allow(clippy::needless_range_loop)] // indexed loops read as the formula, and unroll into registers
 
+use crate::cpu::conv::epilogue::{Epilogue, maximum};
 use crate::cpu::conv::scheme::{Scheme, WIDEST};
-use crate::cpu::conv::sink::{Sink, maximum};
 use crate::cpu::conv::source::Image;
 use crate::cpu::isa::Body;
 use crate::cpu::simd::Simd;
@@ -18,7 +18,7 @@ pub(super) struct Finish<'a, C> {
     pub row: usize,
     pub column: usize,
     pub output: Image,
-    pub sink: &'a Sink,
+    pub epilogue: &'a Epilogue,
     /// Pixels that read only zeros (bit `row · TILE + column`).
     pub silent: u16,
     pub scheme: PhantomData<C>,
@@ -48,7 +48,8 @@ impl<C: Scheme> Body for Finish<'_, C> {
                         half[i][j] = column[i];
                     }
                 }
-                let bias = if self.sink.bias.is_null() { s.zero() } else { s.load_head(self.sink.bias.add(c), mask) };
+                let bias =
+                    if self.epilogue.bias.is_null() { s.zero() } else { s.load_head(self.epilogue.bias.add(c), mask) };
                 let mut pixels = [[s.zero(); WIDEST]; WIDEST];
                 for i in 0..C::TILE {
                     let row = C::output(s, half[i]);
@@ -65,21 +66,21 @@ impl<C: Scheme> Body for Finish<'_, C> {
                         }
                     }
                 }
-                if let Some((pool, codes)) = &self.sink.pool {
+                if let Some((pool, codes)) = &self.epilogue.pool {
                     self.pool(s, &pixels, pool, *codes, c, lanes);
                 } else {
                     for i in 0..rows {
                         for j in 0..columns {
                             let at = ((self.sample * height + self.row + i) * width + self.column + j) * channels + c;
                             let mut value = pixels[i][j];
-                            if self.sink.relu {
+                            if self.epilogue.relu {
                                 value = s.max(s.zero(), value);
                             }
-                            if !self.sink.saved.is_null() {
-                                let saved = s.load_head(self.sink.saved.add(at), mask);
+                            if !self.epilogue.saved.is_null() {
+                                let saved = s.load_head(self.epilogue.saved.add(at), mask);
                                 value = s.select(s.le(saved, s.zero()), s.zero(), value);
                             }
-                            let to = self.sink.y.add(at);
+                            let to = self.epilogue.y.add(at);
                             if lanes == S::LANES {
                                 s.store(to, value);
                             } else {
@@ -123,8 +124,8 @@ impl<C: Scheme> Finish<'_, C> {
                 ];
                 // SAFETY: within the pool's output.
                 unsafe {
-                    let (best, code) = maximum(s, four, self.sink.relu);
-                    s.store_head(self.sink.y.add(at), mask, best);
+                    let (best, code) = maximum(s, four, self.epilogue.relu);
+                    s.store_head(self.epilogue.y.add(at), mask, best);
                     if !codes.is_null() {
                         s.store_bytes(codes.add(at), lanes, code);
                     }

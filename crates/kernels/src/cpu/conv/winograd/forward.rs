@@ -4,8 +4,8 @@ use super::finish::Finish;
 use super::transform::Tile;
 use super::zeros::Zeros;
 use super::{Block, MOST_TILES, Shape};
+use crate::cpu::conv::epilogue::Epilogue;
 use crate::cpu::conv::scheme::Scheme;
-use crate::cpu::conv::sink::Sink;
 use crate::cpu::conv::source::{Content, Source};
 use crate::cpu::conv::tile::{NO_OFFSET, Product, Start, most_vectors, product};
 use crate::cpu::dense::Pieces;
@@ -20,7 +20,7 @@ pub(in crate::cpu::conv) struct Forward<C> {
     pub shape: Shape,
     pub source: Source,
     pub u: *const f32,
-    pub sink: Sink,
+    pub epilogue: Epilogue,
     /// Whether pixels that read only zeros must be exactly zero before their bias: what is behind them may ask for the sign.
     pub zeros: bool,
     /// Tiles of a block, at most [`MOST_TILES`].
@@ -90,7 +90,7 @@ impl<C: Scheme> Body for Forward<C> {
                         row,
                         column,
                         output: self.shape.output,
-                        sink: &self.sink,
+                        epilogue: &self.epilogue,
                         silent,
                         scheme: PhantomData,
                     });

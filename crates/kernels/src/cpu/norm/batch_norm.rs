@@ -10,7 +10,7 @@ use paceline_base::op::Activation;
 
 /// Sizes of a batch normalisation's part.
 #[derive(Clone, Copy)]
-pub(crate) struct Batch {
+pub(crate) struct BatchNormPart {
     pub rows: usize,
     pub channels: usize,
     /// Rows over all ranks.
@@ -124,7 +124,7 @@ impl Cpu {
     }
 
     /// `[Σ (x − m), Σ (x − m)²]`
-    pub(in crate::cpu) fn batch_sums(&mut self, b: Batch, a: &[BufferId]) {
+    pub(in crate::cpu) fn batch_sums(&mut self, b: BatchNormPart, a: &[BufferId]) {
         let (x, sums, running) = (self.at(a[0]), self.at(a[2]), self.by_channel(a[1]));
         for walk in Walk::over(b.rows, b.channels) {
             let around = &walk.spread(running);
@@ -141,13 +141,13 @@ impl Cpu {
     /// Normalises with the moments of the batch, which it keeps, and moves the running ones.
     pub(in crate::cpu) fn batch_normalize(
         &mut self,
-        b: Batch,
+        b: BatchNormPart,
         eps: f64,
         momentum: f64,
         f: Option<Activation>,
         a: &[BufferId],
     ) {
-        let Batch { channels, count, .. } = b;
+        let BatchNormPart { channels, count, .. } = b;
         let (sums, kept) = (self.by_channel(a[1]), self.at(a[6]));
         let (running_mean, running_variance) = (self.at(a[2]), self.at(a[3]));
         let n = count.max(1) as f64;
@@ -173,7 +173,7 @@ impl Cpu {
     }
 
     /// Normalises with the running moments.
-    pub(in crate::cpu) fn batch_infer(&mut self, b: Batch, eps: f64, f: Option<Activation>, a: &[BufferId]) {
+    pub(in crate::cpu) fn batch_infer(&mut self, b: BatchNormPart, eps: f64, f: Option<Activation>, a: &[BufferId]) {
         let (mean, variance) = (self.by_channel(a[1]), self.by_channel(a[2]));
         let scale = move |c| (1.0 / (f64::from(variance(c)) + eps).sqrt()) as f32;
         self.normalize(b, mean, scale, f, [a[0], a[3], a[4], a[5]]);
@@ -182,7 +182,7 @@ impl Cpu {
     /// `y = f((x − mean) · scale · γ + β)`
     fn normalize(
         &mut self,
-        b: Batch,
+        b: BatchNormPart,
         mean: impl Fn(usize) -> f32,
         scale: impl Fn(usize) -> f32,
         f: Option<Activation>,
@@ -198,7 +198,12 @@ impl Cpu {
     }
 
     /// `[Σ dy, Σ dy · x̂]`
-    pub(in crate::cpu) fn batch_gradient_sums(&mut self, b: Batch, through: Option<Activation>, a: &[BufferId]) {
+    pub(in crate::cpu) fn batch_gradient_sums(
+        &mut self,
+        b: BatchNormPart,
+        through: Option<Activation>,
+        a: &[BufferId],
+    ) {
         let (dy, x, sums, kept) = (self.at(a[0]), self.at(a[1]), self.at(a[3]), self.by_channel(a[2]));
         let y = through.map_or(std::ptr::null_mut(), |_| self.at(a[4]));
         for walk in Walk::over(b.rows, b.channels) {
@@ -217,8 +222,8 @@ impl Cpu {
     }
 
     /// `dx = γ / √… · (dy − sums₀ / count − x̂ · sums₁ / count)`
-    pub(in crate::cpu) fn batch_backward(&mut self, b: Batch, through: Option<Activation>, a: &[BufferId]) {
-        let Batch { rows, channels, count } = b;
+    pub(in crate::cpu) fn batch_backward(&mut self, b: BatchNormPart, through: Option<Activation>, a: &[BufferId]) {
+        let BatchNormPart { rows, channels, count } = b;
         let (dy, x, dx) = (self.at(a[0]), self.at(a[1]), self.at(a[5]));
         let y = through.map_or(std::ptr::null_mut(), |_| self.at(a[6]));
         let (kept, gamma, sums) = (self.by_channel(a[2]), self.by_channel(a[3]), self.by_channel(a[4]));

@@ -1,13 +1,14 @@
 //! Floating-point fields that survive JSON.
 //!
 //! JSON has no NaN or infinity, and a diverged run is exactly the one that will be looked at: they are written as the
-//! strings `"NaN"`, `"inf"` and `"-inf"`. A `null` is read as NaN.
+//! strings `"NaN"`, `"inf"` and `"-inf"`. A `null` is read as NaN. For `#[serde(with = "number")]`.
 
 use serde::de::{Error, Visitor};
 use serde::{Deserializer, Serializer};
 use std::fmt;
 
-pub(crate) fn serialize<S: Serializer>(value: &f64, to: S) -> Result<S::Ok, S::Error> {
+/// A number, or the word for what JSON has no number for.
+pub fn serialize<S: Serializer>(value: &f64, to: S) -> Result<S::Ok, S::Error> {
     if value.is_finite() {
         to.serialize_f64(*value)
     } else if value.is_nan() {
@@ -19,36 +20,41 @@ pub(crate) fn serialize<S: Serializer>(value: &f64, to: S) -> Result<S::Ok, S::E
     }
 }
 
-pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+/// What [`serialize`] wrote; `null` is NaN.
+pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     from.deserialize_any(Number).map(|value| value.unwrap_or(f64::NAN))
 }
 
 /// For figures that may not be known: NaN is `null`.
-pub(crate) mod known {
+pub mod known {
     use serde::{Deserializer, Serializer};
 
-    pub(crate) fn serialize<S: Serializer>(value: &f64, to: S) -> Result<S::Ok, S::Error> {
+    /// As the module's, but NaN is `null`.
+    pub fn serialize<S: Serializer>(value: &f64, to: S) -> Result<S::Ok, S::Error> {
         if value.is_nan() { to.serialize_none() } else { super::serialize(value, to) }
     }
 
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    /// What [`serialize`] wrote.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
         super::deserialize(from)
     }
 }
 
 /// The same for optional fields; here `null` is `None`.
-pub(crate) mod option {
+pub mod option {
     use super::Number;
     use serde::{Deserializer, Serializer};
 
-    pub(crate) fn serialize<S: Serializer>(value: &Option<f64>, to: S) -> Result<S::Ok, S::Error> {
+    /// As the module's, and `None` is `null`.
+    pub fn serialize<S: Serializer>(value: &Option<f64>, to: S) -> Result<S::Ok, S::Error> {
         match value {
             Some(value) => super::serialize(value, to),
             None => to.serialize_none(),
         }
     }
 
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
+    /// What [`serialize`] wrote.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
         from.deserialize_any(Number)
     }
 }

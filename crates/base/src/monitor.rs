@@ -36,7 +36,7 @@ impl Monitor {
     /// Whether one result, as (accuracy, loss), is better than another: what makes an epoch the best.
     ///
     /// ```
-    /// use paceline_record::Monitor;
+    /// use paceline_base::Monitor;
     /// assert!(Monitor::ValAccuracy.better((0.9, 0.4), (0.8, 0.3)));
     /// assert!(!Monitor::ValLoss.better((0.9, 0.4), (0.8, 0.3)));
     /// ```

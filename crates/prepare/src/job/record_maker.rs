@@ -18,7 +18,7 @@ pub struct Clocks {
 }
 
 /// Turns image files into records; keeps its scratch memory.
-pub struct Maker<'a> {
+pub struct RecordMaker<'a> {
     settings: &'a Settings,
     classes: &'a [String],
     clocks: &'a Clocks,
@@ -32,7 +32,7 @@ pub struct Maker<'a> {
     stage: &'static str,
 }
 
-impl<'a> Maker<'a> {
+impl<'a> RecordMaker<'a> {
     /// A maker of records.
     pub fn new(settings: &'a Settings, classes: &'a [String], clocks: &'a Clocks) -> Self {
         Self {

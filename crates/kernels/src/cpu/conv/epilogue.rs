@@ -1,13 +1,13 @@
-//! What becomes of finished pixels: bias, activation, the derivative of the activation before, and maxima over windows.
+//! The epilogue of a convolution, what becomes of finished pixels: bias, activation, the derivative of the activation before, and maxima over windows.
 
 #![allow(clippy::needless_range_loop)] // indexed loops unroll into registers
 
 use crate::cpu::simd::Simd;
 use paceline_base::window::{DEAD, PoolDims};
 
-/// What becomes of finished pixels.
+/// What is done to finished pixels before they are stored, and where.
 #[derive(Clone, Copy)]
-pub(super) struct Sink {
+pub(super) struct Epilogue {
     /// Added to each output channel, if not null.
     pub bias: *const f32,
     pub relu: bool,

@@ -122,8 +122,8 @@ impl ConvCase {
     }
 }
 
-/// A convolution with everything decided.
-pub(crate) struct Plan {
+/// How one convolution of a run is computed on this device: algorithm, blocks, scratch.
+pub(crate) struct ConvConfig {
     pub(super) algorithm: Algorithm,
     /// Of a direct convolution.
     pub(super) geometry: Option<Geometry>,
@@ -169,7 +169,7 @@ fn align(len: usize) -> usize {
     len.next_multiple_of(64)
 }
 
-impl Plan {
+impl ConvConfig {
     fn new(case: &ConvCase, algorithm: Algorithm, lanes: usize, threads: usize) -> Self {
         match algorithm {
             Algorithm::Direct => Self::direct(case, lanes, threads),
@@ -181,7 +181,7 @@ impl Plan {
 
     fn direct(case: &ConvCase, lanes: usize, threads: usize) -> Self {
         let d = &case.dims;
-        let mut plan = Self {
+        let mut config = Self {
             algorithm: Algorithm::Direct,
             geometry: None,
             rows: Vec::new(),
@@ -197,31 +197,31 @@ impl Plan {
                 if case.pool.is_none() {
                     g = g.group(d.samples.div_ceil(threads));
                 }
-                plan.shared = align(g.packed);
+                config.shared = align(g.packed);
                 let rows = case.pool.map_or(0, |p| p.window[0] * d.out_width * d.out_channels);
-                plan.own = align(g.together * g.strip + rows);
-                plan.geometry = Some(g);
+                config.own = align(g.together * g.strip + rows);
+                config.geometry = Some(g);
             }
             Pass::Data => {
                 let g = Geometry::backward(d, lanes).group(d.samples.div_ceil(threads));
-                plan.shared = align(g.packed);
-                plan.own = align(g.together * g.strip);
-                plan.geometry = Some(g);
+                config.shared = align(g.packed);
+                config.own = align(g.together * g.strip);
+                config.geometry = Some(g);
             }
             Pass::Weights => {
                 let g = Geometry::weights(d, lanes);
                 let len = g.gradient_len(lanes);
                 let sums = partial_sums(len, d.samples * d.out_height * d.out_width);
                 let g = g.group(d.samples / sums);
-                plan.sums = sums.min(g.strips(0, d.samples)).max(1);
-                plan.sum = align(len) + align(d.out_channels.next_multiple_of(lanes));
-                plan.rows = direct::row_offsets(&g);
-                plan.shared = plan.sums * plan.sum;
-                plan.own = align(g.together * g.strip.next_multiple_of(16)) + align(g.gradient_strip());
-                plan.geometry = Some(g);
+                config.sums = sums.min(g.strips(0, d.samples)).max(1);
+                config.sum = align(len) + align(d.out_channels.next_multiple_of(lanes));
+                config.rows = direct::row_offsets(&g);
+                config.shared = config.sums * config.sum;
+                config.own = align(g.together * g.strip.next_multiple_of(16)) + align(g.gradient_strip());
+                config.geometry = Some(g);
             }
         }
-        plan
+        config
     }
 
     fn winograd<C: Scheme>(case: &ConvCase, algorithm: Algorithm, lanes: usize, threads: usize) -> Self {
@@ -252,38 +252,38 @@ impl Plan {
     }
 }
 
-/// The convolutions of one device: plans by case, and scratch for the largest.
+/// The convolutions of one device: configs by case, and scratch for the largest.
 #[derive(Default)]
 pub(crate) struct Convs {
-    plans: HashMap<ConvCase, Arc<Plan>>,
+    configs: HashMap<ConvCase, Arc<ConvConfig>>,
     pub(super) scratch: Option<Memory>,
 }
 
 impl Convs {
-    /// The plan of a case, made at its first use. Scratch grows to what it needs.
-    pub(super) fn plan(
+    /// The config of a case, made at its first use. Scratch grows to what it needs.
+    pub(super) fn config(
         &mut self,
         case: &ConvCase,
         algorithm: impl FnOnce() -> Algorithm,
         lanes: usize,
         threads: usize,
-    ) -> Result<Arc<Plan>> {
-        if let Some(plan) = self.plans.get(case) {
-            return Ok(plan.clone());
+    ) -> Result<Arc<ConvConfig>> {
+        if let Some(config) = self.configs.get(case) {
+            return Ok(config.clone());
         }
-        let plan = Arc::new(Plan::new(case, algorithm(), lanes, threads));
-        let need = plan.shared + threads * plan.own;
+        let config = Arc::new(ConvConfig::new(case, algorithm(), lanes, threads));
+        let need = config.shared + threads * config.own;
         if self.scratch.as_ref().is_none_or(|s| s.len() < need) {
             self.scratch = None; // before the new one is made: both together might not fit
             self.scratch = Some(Memory::new(need)?);
         }
-        self.plans.insert(*case, plan.clone());
-        Ok(plan)
+        self.configs.insert(*case, config.clone());
+        Ok(config)
     }
 
-    /// Forgets a plan, so that another algorithm can be tried.
+    /// Forgets a config, so that another algorithm can be tried.
     pub(super) fn forget(&mut self, case: &ConvCase) {
-        self.plans.remove(case);
+        self.configs.remove(case);
     }
 
     /// Bytes of scratch.

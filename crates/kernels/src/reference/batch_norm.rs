@@ -9,7 +9,7 @@ use paceline_base::op::Activation;
 
 /// Sizes of a batch normalisation's part.
 #[derive(Clone, Copy)]
-pub(super) struct Batch {
+pub(super) struct BatchNormPart {
     pub rows: usize,
     pub channels: usize,
     /// Rows over all ranks, where moments are taken.
@@ -17,7 +17,7 @@ pub(super) struct Batch {
     pub eps: f64,
 }
 
-impl Batch {
+impl BatchNormPart {
     /// A part as a pass sees it that takes no moments.
     pub(super) fn new(rows: usize, channels: usize) -> Self {
         Self { rows, channels, count: 0, eps: 0.0 }
@@ -42,15 +42,21 @@ impl Batch {
 
 impl Reference {
     /// `[Σ (x − m), Σ (x − m)²]`, m the running mean
-    pub(super) fn batch_sums(&mut self, b: Batch, args: &[BufferId]) {
+    pub(super) fn batch_sums(&mut self, b: BatchNormPart, args: &[BufferId]) {
         let (x, m) = (self.input(args[0], b.len()), self.input(args[1], b.channels));
         let sums = b.sums(|at, c| (x[at] - m[c], (x[at] - m[c]).powi(2)));
         self.output(args[2], &sums);
     }
 
     /// `y = f((x − mean) / √(variance + eps) · γ + β)`; moves the running moments
-    pub(super) fn batch_normalize(&mut self, b: Batch, momentum: f64, f: Option<Activation>, args: &[BufferId]) {
-        let Batch { channels, count, eps, .. } = b;
+    pub(super) fn batch_normalize(
+        &mut self,
+        b: BatchNormPart,
+        momentum: f64,
+        f: Option<Activation>,
+        args: &[BufferId],
+    ) {
+        let BatchNormPart { channels, count, eps, .. } = b;
         let sums = self.input(args[1], 2 * channels);
         let (mut running_mean, mut running_variance) = (self.input(args[2], channels), self.input(args[3], channels));
         let mut kept = vec![0.0; 2 * channels];
@@ -76,7 +82,7 @@ impl Reference {
     }
 
     /// The same with the running moments
-    pub(super) fn batch_infer(&mut self, b: Batch, f: Option<Activation>, args: &[BufferId]) {
+    pub(super) fn batch_infer(&mut self, b: BatchNormPart, f: Option<Activation>, args: &[BufferId]) {
         let mut kept = self.input(args[1], b.channels);
         kept.extend(self.input(args[2], b.channels).iter().map(|v| 1.0 / (v + b.eps).sqrt()));
         self.affine(b, &kept, f, args[0], args[3], args[4], args[5]);
@@ -86,7 +92,7 @@ impl Reference {
     #[allow(clippy::too_many_arguments)] // the buffers of one formula
     fn affine(
         &mut self,
-        b: Batch,
+        b: BatchNormPart,
         kept: &[f64],
         f: Option<Activation>,
         x: BufferId,
@@ -105,7 +111,13 @@ impl Reference {
     }
 
     /// `dy`, times f′ of the activation behind, whose output is `y`
-    fn gradient_before(&self, b: Batch, through: Option<Activation>, dy: BufferId, y: Option<&BufferId>) -> Vec<f64> {
+    fn gradient_before(
+        &self,
+        b: BatchNormPart,
+        through: Option<Activation>,
+        dy: BufferId,
+        y: Option<&BufferId>,
+    ) -> Vec<f64> {
         let dy = self.input(dy, b.len());
         match (through, y) {
             (Some(f), Some(y)) => {
@@ -117,7 +129,7 @@ impl Reference {
     }
 
     /// `[Σ dy, Σ dy · x̂]`
-    pub(super) fn batch_gradient_sums(&mut self, b: Batch, through: Option<Activation>, args: &[BufferId]) {
+    pub(super) fn batch_gradient_sums(&mut self, b: BatchNormPart, through: Option<Activation>, args: &[BufferId]) {
         let dy = self.gradient_before(b, through, args[0], args.get(4));
         let (x, kept) = (self.input(args[1], b.len()), self.input(args[2], 2 * b.channels));
         let sums = b.sums(|at, c| (dy[at], dy[at] * (x[at] - kept[c]) * kept[b.channels + c]));
@@ -125,7 +137,7 @@ impl Reference {
     }
 
     /// `dx = γ / √… · (dy − sums₀ / count − x̂ · sums₁ / count)`
-    pub(super) fn batch_backward(&mut self, b: Batch, through: Option<Activation>, args: &[BufferId]) {
+    pub(super) fn batch_backward(&mut self, b: BatchNormPart, through: Option<Activation>, args: &[BufferId]) {
         let mut dx = self.gradient_before(b, through, args[0], args.get(6));
         let (x, kept) = (self.input(args[1], b.len()), self.input(args[2], 2 * b.channels));
         let (gamma, sums) = (self.input(args[3], b.channels), self.input(args[4], 2 * b.channels));

@@ -1,4 +1,4 @@
-//! The parameter store: which rank holds which parameter region, in which bucket, and what happens to its gradient.
+//! The parameter layout: which rank holds which parameter region, in which bucket, and what happens to its gradient.
 
 use super::Buffers;
 use crate::plan::{Compression, Plan, UpdateMode};
@@ -12,21 +12,21 @@ use std::collections::{BTreeSet, HashMap};
 
 /// The buffers of one parameter region on one rank.
 #[derive(Clone, Debug)]
-pub struct Home {
+pub struct ParameterSlot {
     /// The values.
     pub param: BufferId,
     /// The gradient; what is not trained has none.
     pub grad: Option<BufferId>,
 }
 
-/// Where every parameter region lives.
-pub struct Homes {
+/// Every parameter region with its slot on each rank that holds it, and the buckets they lie in.
+pub struct ParameterLayout {
     /// The buckets, in the order in which the backward pass completes them.
     pub buckets: Vec<Bucket>,
-    by_region: HashMap<(NodeId, usize, Region, usize), Home>,
+    by_region: HashMap<(NodeId, usize, Region, usize), ParameterSlot>,
 }
 
-impl Homes {
+impl ParameterLayout {
     /// Groups parameter regions by their holders and lays them into buckets, last layer first.
     pub fn new(graph: &Graph, plan: &Plan, rule: Rule, buffers: &mut Buffers) -> Result<Self> {
         let parts = plan.parts(graph, usize::MAX >> 16)?;
@@ -108,27 +108,27 @@ impl Homes {
                     let param = buffers.add(rank, label(""), len, Life::Within(params, entry.offset));
                     let grad = grads
                         .map(|outer| buffers.add(rank, label(" gradient"), len, Life::Within(outer, entry.offset)));
-                    by_region.insert((node, index, entry.region.clone(), rank), Home { param, grad });
+                    by_region.insert((node, index, entry.region.clone(), rank), ParameterSlot { param, grad });
                 }
             }
         }
         Ok(Self { buckets, by_region })
     }
 
-    /// Where a parameter region lives on one rank.
-    pub fn home(&self, node: NodeId, param: usize, region: &Region, rank: usize) -> &Home {
+    /// The slot of a parameter region on a rank that holds it.
+    pub fn slot(&self, node: NodeId, param: usize, region: &Region, rank: usize) -> &ParameterSlot {
         &self.by_region[&(node, param, region.clone(), rank)]
     }
 
-    /// All homes of one node: (parameter, region, rank, home), in a fixed order.
-    pub fn of_node(&self, node: NodeId) -> Vec<(usize, &Region, usize, &Home)> {
-        let mut homes: Vec<_> = self
+    /// All slots of one node: (parameter, region, rank, slot), in a fixed order.
+    pub fn of_node(&self, node: NodeId) -> Vec<(usize, &Region, usize, &ParameterSlot)> {
+        let mut slots: Vec<_> = self
             .by_region
             .iter()
             .filter(|(key, _)| key.0 == node)
-            .map(|((_, param, region, rank), home)| (*param, region, *rank, home))
+            .map(|((_, param, region, rank), slot)| (*param, region, *rank, slot))
             .collect();
-        homes.sort_by(|a, b| (a.0, a.1, a.2).cmp(&(b.0, b.1, b.2)));
-        homes
+        slots.sort_by(|a, b| (a.0, a.1, a.2).cmp(&(b.0, b.1, b.2)));
+        slots
     }
 }

@@ -8,9 +8,9 @@ use super::escape::Esc;
 
 /// Which runs a page is of: their names and when they began, so that a page knows its own runs wherever the folders are moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PageOf(String);
+pub struct PageIdentity(String);
 
-impl PageOf {
+impl PageIdentity {
     /// Of runs by name and time.
     pub(super) fn runs<'a>(runs: impl Iterator<Item = (&'a str, u64)>) -> Self {
         let mut runs: Vec<String> = runs.map(|(name, started)| format!("{name} {started}")).collect();
@@ -51,7 +51,8 @@ mod tests {
     fn only_a_page_of_the_same_runs_is_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("report.html");
-        let (ours, theirs) = (PageOf::runs([("a\"<b", 1)].into_iter()), PageOf::runs([("a\"<b", 2)].into_iter()));
+        let (ours, theirs) =
+            (PageIdentity::runs([("a\"<b", 1)].into_iter()), PageIdentity::runs([("a\"<b", 2)].into_iter()));
         assert_eq!(ours.free_path(&path), path);
         std::fs::write(&path, format!("<html><head>{}", ours.mark())).unwrap();
         assert!(ours.may_replace(&path) && !theirs.may_replace(&path));

@@ -4,7 +4,7 @@
 
 /// How an axis maps values to lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum Scale {
     /// Evenly, with the range widened to ticks.
     Linear,
     /// Evenly, from the first to the last value.
@@ -28,30 +28,35 @@ pub(crate) struct Axis {
 impl Axis {
     /// The axis for these values with about `count` ticks; values that are not finite are left out. `limits` are never
     /// passed by widening.
-    pub(crate) fn new(values: impl Iterator<Item = f64>, kind: Kind, count: usize, limits: (f64, f64)) -> Option<Axis> {
-        let usable = values.filter(|v| v.is_finite() && (kind != Kind::Log || *v > 0.0));
+    pub(crate) fn new(
+        values: impl Iterator<Item = f64>,
+        scale: Scale,
+        count: usize,
+        limits: (f64, f64),
+    ) -> Option<Axis> {
+        let usable = values.filter(|v| v.is_finite() && (scale != Scale::Log || *v > 0.0));
         let (low, high) = usable.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| (a.min(v), b.max(v)));
         if low > high {
             return None;
         }
-        Some(match kind {
-            Kind::Log => Self::log(low, high),
-            _ => Self::linear(low, high, kind, count, limits),
+        Some(match scale {
+            Scale::Log => Self::log(low, high),
+            _ => Self::linear(low, high, scale, count, limits),
         })
     }
 
-    fn linear(low: f64, high: f64, kind: Kind, count: usize, limits: (f64, f64)) -> Axis {
+    fn linear(low: f64, high: f64, scale: Scale, count: usize, limits: (f64, f64)) -> Axis {
         let (mut from, mut to) = (low, high);
         if to - from <= f64::EPSILON * to.abs().max(from.abs()) {
             // One value only: make room around it.
-            let room = if kind == Kind::Whole { 1.0 } else { (low.abs() * 0.1).max(1e-3) };
+            let room = if scale == Scale::Whole { 1.0 } else { (low.abs() * 0.1).max(1e-3) };
             (from, to) = ((low - room).max(limits.0), (high + room).min(limits.1));
         }
         let mut step = nice_step((to - from) / count.max(1) as f64);
-        if kind == Kind::Whole {
+        if scale == Scale::Whole {
             step = step.max(1.0);
         }
-        if kind == Kind::Linear {
+        if scale == Scale::Linear {
             from = ((from / step + 1e-9).floor() * step).max(limits.0);
             to = ((to / step - 1e-9).ceil() * step).min(limits.1);
         }
@@ -138,8 +143,8 @@ mod tests {
     const FREE: (f64, f64) = (f64::NEG_INFINITY, f64::INFINITY);
 
     #[track_caller]
-    fn check(values: &[f64], kind: Kind, limits: (f64, f64), expected: &str) {
-        let axis = Axis::new(values.iter().copied(), kind, 5, limits).unwrap();
+    fn check(values: &[f64], scale: Scale, limits: (f64, f64), expected: &str) {
+        let axis = Axis::new(values.iter().copied(), scale, 5, limits).unwrap();
         let labels: Vec<String> = axis.ticks.iter().map(|&tick| axis.label(tick)).collect();
         assert_eq!(labels.join(" "), expected);
         for &value in values {
@@ -151,27 +156,27 @@ mod tests {
 
     #[test]
     fn ticks_are_round() {
-        check(&[0.13, 0.87], Kind::Linear, FREE, "0.0 0.2 0.4 0.6 0.8 1.0");
-        check(&[0.61, 0.97], Kind::Linear, (0.0, 1.0), "0.6 0.7 0.8 0.9 1.0");
-        check(&[1.0, 25.0], Kind::Whole, FREE, "5 10 15 20 25");
-        check(&[1.0, 3.0], Kind::Whole, FREE, "1 2 3");
-        check(&[1.0], Kind::Whole, FREE, "0 1 2");
-        check(&[0.002, 2.3], Kind::Log, FREE, "0.002 0.005 0.01 0.02 0.05 0.1 0.2 0.5 1 2");
-        check(&[0.0, 46_900.0], Kind::Tight, FREE, "0 10 k 20 k 30 k 40 k");
-        check(&[0.5, f64::NAN, f64::INFINITY], Kind::Linear, FREE, "0.44 0.46 0.48 0.50 0.52 0.54 0.56");
+        check(&[0.13, 0.87], Scale::Linear, FREE, "0.0 0.2 0.4 0.6 0.8 1.0");
+        check(&[0.61, 0.97], Scale::Linear, (0.0, 1.0), "0.6 0.7 0.8 0.9 1.0");
+        check(&[1.0, 25.0], Scale::Whole, FREE, "5 10 15 20 25");
+        check(&[1.0, 3.0], Scale::Whole, FREE, "1 2 3");
+        check(&[1.0], Scale::Whole, FREE, "0 1 2");
+        check(&[0.002, 2.3], Scale::Log, FREE, "0.002 0.005 0.01 0.02 0.05 0.1 0.2 0.5 1 2");
+        check(&[0.0, 46_900.0], Scale::Tight, FREE, "0 10 k 20 k 30 k 40 k");
+        check(&[0.5, f64::NAN, f64::INFINITY], Scale::Linear, FREE, "0.44 0.46 0.48 0.50 0.52 0.54 0.56");
     }
 
     #[test]
     fn nothing_to_draw_has_no_axis() {
-        assert_eq!(Axis::new([f64::NAN].into_iter(), Kind::Linear, 5, FREE), None);
-        assert_eq!(Axis::new([-1.0, 0.0].into_iter(), Kind::Log, 5, FREE), None);
-        assert_eq!(Axis::new(std::iter::empty(), Kind::Tight, 5, FREE), None);
+        assert_eq!(Axis::new([f64::NAN].into_iter(), Scale::Linear, 5, FREE), None);
+        assert_eq!(Axis::new([-1.0, 0.0].into_iter(), Scale::Log, 5, FREE), None);
+        assert_eq!(Axis::new(std::iter::empty(), Scale::Tight, 5, FREE), None);
     }
 
     #[test]
     fn strange_values_end() {
         for value in [0.0, 1.0, 1e-300, 1e300, -5.0] {
-            let axis = Axis::new([value].into_iter(), Kind::Linear, 5, FREE).unwrap();
+            let axis = Axis::new([value].into_iter(), Scale::Linear, 5, FREE).unwrap();
             assert!(axis.from < axis.to && axis.ticks.len() < 30, "{value}: {axis:?}");
         }
     }

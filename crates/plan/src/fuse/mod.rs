@@ -1,6 +1,6 @@
 //! The fuse pass: the last step of lowering joins the kernel chains that the device says it takes as one.
 
-mod batch;
+mod batch_norm;
 mod pool;
 
 use crate::schedule::{Bucket, Life, Phase, Schedule, Task, TaskKind};
@@ -14,7 +14,7 @@ pub fn fuse(schedule: &mut Schedule, fusions: &[Fusion]) {
         with_activation(tasks, fusions);
         pool::with_pool(tasks, fusions);
         through_activation(tasks, fusions);
-        batch::through_activation(tasks, fusions);
+        batch_norm::through_activation(tasks, fusions);
         if fusions.contains(&Fusion::DenseUpdate) {
             dense_update(schedule, phase);
         }
