@@ -63,8 +63,8 @@ pub use regular::{LARGEST_IMAGE, open_regular};
 pub use role::Role;
 pub use samples::{
     EncodedImages, Fake, FakeSpec, Features, FileImages, ImageSet, ImagesInMemory, Labelled, Part, Preview,
-    RecordImages, Relabelled, Samples, Scratch, Source, Stage, StageTimes, Subset, Supply, Table, UNLABELLED,
-    fingerprint_of, fingerprint_version,
+    RecordImages, Relabelled, Samples, Scratch, Source, StageTimes, Subset, Supply, Table, UNLABELLED, fingerprint_of,
+    fingerprint_version,
 };
 pub use skip::Skipped;
 pub use split::{Parts, Split};

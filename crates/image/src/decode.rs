@@ -108,18 +108,10 @@ impl Decoder {
     }
 }
 
-/// The part of an upright image, in its own pixels, that a target shows.
+/// The part of an image, in its own pixels, that a target shows; all of it without a target.
 fn shown(header: &Header, target: Option<&Target>) -> Window {
-    let (w, h) = (header.width as f64, header.height as f64);
-    match target {
-        Some(Target { width, height, fit: Fit::Crop, .. }) if *width > 0 && *height > 0 => {
-            let (tw, th) = (*width as f64, *height as f64);
-            // As much as has the target's shape.
-            let (cw, ch) = if w * th > h * tw { (h * tw / th, h) } else { (w, w * th / tw) };
-            Window { left: (w - cw) / 2.0, top: (h - ch) / 2.0, width: cw, height: ch }
-        }
-        _ => Window { left: 0.0, top: 0.0, width: w, height: h },
-    }
+    let whole = Window { left: 0.0, top: 0.0, width: header.width as f64, height: header.height as f64 };
+    target.map_or(whole, |target| target.window(header.width, header.height))
 }
 
 /// How much larger than the target a scaled image has to be. The lowest frequencies alone are a sharper filter than the

@@ -2,7 +2,7 @@
 //!
 //! Fields that a reader does not find take their default, so that summaries written by older versions stay readable.
 
-use paceline_base::stage::Stage;
+use paceline_base::stage::StageFigures;
 use paceline_base::text::counted;
 use paceline_base::{Monitor, TimeSplit, number};
 use paceline_system::Machine;
@@ -237,7 +237,7 @@ pub struct Summary {
     pub cpu: Vec<CpuUse>,
     /// The stages that samples went through on their way in, or images on their way to shards.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub stages: Vec<Stage>,
+    pub stages: Vec<StageFigures>,
     /// How training input was made, where samples were decoded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<InputFacts>,

@@ -6,7 +6,7 @@ mod sample;
 #[path = "sample/study.rs"]
 mod study_sample;
 
-use paceline_base::stage::Stage;
+use paceline_base::stage::StageFigures;
 use paceline_record::{PreparedSummary, Status, Summary, Work};
 use paceline_report::study::{series, tables};
 use paceline_report::{Style, closing_table, compare, comparison_table, digest, preparation_table};
@@ -45,7 +45,7 @@ fn the_end_of_a_training() {
 fn the_end_of_a_preparation() {
     let stage = |name: &str, threads, busy, starved| {
         let (name, items, bytes) = (name.to_string(), 3670, 228_000_000);
-        Stage { name, threads, items, bytes, busy, starved, ..Stage::default() }
+        StageFigures { name, threads, items, bytes, busy, starved, ..StageFigures::default() }
     };
     let summary = Summary {
         work: Work::Prepare,

@@ -1,8 +1,8 @@
 //! How fast each kernel of a model is: one training step on one rank, kernel by kernel, as training runs it.
 
-use crate::kernels;
 use crate::resolve::{Layout, read_text};
-use crate::trial::make_device;
+use crate::tune::kernels;
+use crate::tune::trial::make_device;
 use paceline_base::kernel::{Call, Kernel, StepArgs, Values};
 use paceline_base::op::Activation;
 use paceline_base::optim::Rule;

@@ -347,7 +347,7 @@ fn on_spark(
 pub struct ShardsLine {
     bytes_read: u64,
     bytes_written: u64,
-    stages: Vec<paceline_base::stage::Stage>,
+    stages: Vec<paceline_base::stage::StageFigures>,
 }
 
 /// Makes some shards of a job, as a task under Spark; returns the line to print.
@@ -361,7 +361,7 @@ pub fn prepare_shards(
     Ok(ShardsLine { bytes_read: live.bytes_read, bytes_written: live.bytes_written, stages: live.stages })
 }
 
-fn merge(all: &mut Vec<paceline_base::stage::Stage>, more: Vec<paceline_base::stage::Stage>) {
+fn merge(all: &mut Vec<paceline_base::stage::StageFigures>, more: Vec<paceline_base::stage::StageFigures>) {
     for stage in more {
         match all.iter_mut().find(|s| s.name == stage.name) {
             Some(same) => {

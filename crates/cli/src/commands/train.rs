@@ -17,18 +17,18 @@ pub fn run(flags: &Train) -> Result<End> {
     }
     let stop = stop_on_signal("stopping after this step, with a checkpoint");
     // Then, before all else: `launch` is to hear of everything that goes wrong from here on.
-    let mut crew = paceline::Crew::from_env()?;
-    let (config, recorded) = configuration(flags, several).inspect_err(|e| crew.failed(e))?;
-    let line = crew.client().map(LaunchClient::connection);
+    let mut group = paceline::ProcessGroup::from_env()?;
+    let (config, recorded) = configuration(flags, several).inspect_err(|e| group.failed(e))?;
+    let line = group.client().map(LaunchClient::connection);
     line.iter().cloned().for_each(forward_to);
-    let screen = Screen::new(flags.quiet || flags.json || !crew.leads()).through(line.clone()).beginning(stop.begun());
+    let screen = Screen::new(flags.quiet || flags.json || !group.leads()).through(line.clone()).beginning(stop.begun());
     let place = match (&flags.resume, recorded, &flags.run_dir) {
         (Some(dir), ..) => Place::Resume(dir.clone()),
         (None, Some(recorded), dir) => Place::Repeat(recorded, dir.clone()),
         (None, None, Some(dir)) => Place::New(dir.clone()),
         (None, None, None) => Place::Auto,
     };
-    let result = paceline::train_among(&mut crew, &config, &place, &screen, &stop);
+    let result = paceline::train_among(&mut group, &config, &place, &screen, &stop);
     let Some(finished) = result.map_err(|e| with_resume(e, &screen, line.is_some()))? else {
         return Ok(End::Done); // the first process shows and records for all, and has the exit code
     };

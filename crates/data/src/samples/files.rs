@@ -2,10 +2,11 @@
 
 use super::canvas::Canvas;
 use super::identity;
-use super::{Labelled, Scratch, Source, Stage, UNLABELLED, fingerprint_of};
+use super::{Labelled, Scratch, Source, UNLABELLED, fingerprint_of};
 use crate::photos::Photos;
 use crate::regular::read_image;
 use crate::{Result, forward_to};
+use paceline_base::stage::Stage;
 use paceline_image::Fit;
 use sha2::{Digest, Sha256};
 use std::borrow::Cow;

@@ -2,9 +2,10 @@
 
 use super::canvas::Canvas;
 use super::identity::pieces;
-use super::{Labelled, Scratch, Source, Stage, fingerprint_of};
+use super::{Labelled, Scratch, Source, fingerprint_of};
 use crate::shards::{Encoding, Records};
 use crate::{DataError, Result, forward_to};
+use paceline_base::stage::Stage;
 use paceline_image::Fit;
 use sha2::{Digest, Sha256};
 use std::borrow::Cow;

@@ -1,72 +1,11 @@
 //! Samples that must be fetched and decoded: record shards and image files.
 
 use super::in_memory::InMemory;
-use super::{Features, Labelled, Samples, fingerprint_of};
+use super::{Features, Labelled, Samples, Scratch, StageTimes, fingerprint_of};
 use crate::{DataError, Result, forward_to};
-use paceline_image::{Decoder, Pixels, Resizer};
+use paceline_base::stage::Stage;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-/// A step on the way from a file to a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
-    /// Getting the stored bytes.
-    Read = 0,
-    /// Bytes to pixels.
-    Decode = 1,
-    /// Pixels to the wanted size.
-    Resize = 2,
-    /// Keeping decoded samples, and getting them again.
-    Cache = 3,
-    /// Flip, crop and colours.
-    Augment = 4,
-}
-
-impl Stage {
-    /// All stages, in the order in which a sample passes them.
-    pub const ALL: [Stage; 5] = [Stage::Read, Stage::Decode, Stage::Resize, Stage::Cache, Stage::Augment];
-
-    /// The word for it.
-    pub fn name(self) -> &'static str {
-        ["read", "decode", "resize", "cache", "augment"][self as usize]
-    }
-}
-
-/// How long each stage was busy and how many samples passed it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct StageTimes {
-    /// Time by stage.
-    pub busy: [Duration; Stage::ALL.len()],
-    /// Samples by stage.
-    pub count: [u64; Stage::ALL.len()],
-}
-
-impl StageTimes {
-    /// Counts the time since `since` for a stage, and gives the time now.
-    pub fn add(&mut self, stage: Stage, since: Instant) -> Instant {
-        let now = Instant::now();
-        self.busy[stage as usize] += now - since;
-        self.count[stage as usize] += 1;
-        now
-    }
-}
-
-/// What a worker keeps between samples, so that it allocates only for the largest.
-#[derive(Debug, Default)]
-pub struct Scratch {
-    /// Decodes.
-    pub decoder: Decoder,
-    /// Resizes.
-    pub resizer: Resizer,
-    /// A decoded image.
-    pub pixels: Pixels,
-    /// A resized image.
-    pub resized: Pixels,
-    /// A file.
-    pub bytes: Vec<u8>,
-    /// What was done so far.
-    pub times: StageTimes,
-}
+use std::time::Instant;
 
 /// Samples of bytes (height × width × channels) that are read and decoded when they are needed, by any number of
 /// threads at once.

@@ -16,7 +16,8 @@ use super::record_maker::{Clocks, RecordMaker};
 use super::shard_writer::ShardWriter;
 use crate::panic::{self, caught, point};
 use crate::queue::Queue;
-use crate::stage::{Clock, Stage};
+use crate::stage::Clock;
+use paceline_base::stage::{Stage, StageFigures};
 use paceline_base::{Error, Result};
 use paceline_data::LARGEST_IMAGE;
 use std::cell::Cell;
@@ -55,7 +56,7 @@ pub struct JobProgress {
     /// Seconds since the beginning.
     pub seconds: f64,
     /// The stages.
-    pub stages: Vec<Stage>,
+    pub stages: Vec<StageFigures>,
 }
 
 /// An image file, read.
@@ -178,40 +179,44 @@ pub fn run(
     let live = || JobProgress {
         images: shared.handled.load(Ordering::Relaxed),
         total: total as u64,
-        bytes_read: shared.read.read("", 0).bytes,
-        bytes_written: shared.write.read("", 0).bytes,
+        bytes_read: shared.read.bytes(),
+        bytes_written: shared.write.bytes(),
         seconds: begin.elapsed().as_secs_f64(),
         stages: vec![
-            shared.read.read("read", threads.readers),
-            shared.clocks.decode.read("decode", threads.workers),
-            shared.clocks.resize.read("resize", threads.workers),
-            shared.clocks.encode.read("encode", threads.workers),
-            shared.write.read("write", 1),
+            shared.read.figures(Stage::Read, threads.readers),
+            shared.clocks.decode.figures(Stage::Decode, threads.workers),
+            shared.clocks.resize.figures(Stage::Resize, threads.workers),
+            shared.clocks.encode.figures(Stage::Encode, threads.workers),
+            shared.write.figures(Stage::Write, 1),
         ],
     };
     let result = std::thread::scope(|scope| {
         // Also when `watch` panics, or a thread cannot be started.
         let _ending = Ending(&shared);
-        let named = |name: &str| std::thread::Builder::new().name(name.into());
+        let named = |stage: Stage| std::thread::Builder::new().name(stage.name().into());
         let refused =
             |e: std::io::Error| Error::failure(format!("a thread cannot start: {e}; give fewer with --threads"));
         for _ in 0..threads.readers {
-            named("read").spawn_scoped(scope, || shared.guard("read", Shared::read_files)).map_err(refused)?;
+            named(Stage::Read)
+                .spawn_scoped(scope, || shared.guard(Stage::Read, Shared::read_files))
+                .map_err(refused)?;
         }
         for _ in 0..threads.workers {
-            named("decode").spawn_scoped(scope, || shared.guard("decode", Shared::make_records)).map_err(refused)?;
+            named(Stage::Decode)
+                .spawn_scoped(scope, || shared.guard(Stage::Decode, Shared::make_records))
+                .map_err(refused)?;
         }
         let (to_seal, sealing) = mpsc::sync_channel::<ShardWriter>(2);
         let shared = &shared;
         let seal = move || sealing.into_iter().map(|open| shared.seal(open)).collect::<Result<Vec<FinishedShard>>>();
-        let sealer = named("seal").spawn_scoped(scope, seal).map_err(refused)?;
+        let sealer = named(Stage::Seal).spawn_scoped(scope, seal).map_err(refused)?;
         let write = move || {
             let _ending = Ending(shared);
             let at = Cell::new(Path::new(""));
             let written = caught(|| shared.write_shards(work, pending, skip, &to_seal, &at));
-            written.unwrap_or_else(|why| Err(panic::error("write", at.get().display(), &why)))
+            written.unwrap_or_else(|why| Err(panic::error(Stage::Write.name(), at.get().display(), &why)))
         };
-        let writer = named("write").spawn_scoped(scope, write).map_err(refused)?;
+        let writer = named(Stage::Write).spawn_scoped(scope, write).map_err(refused)?;
         while !writer.is_finished() {
             std::thread::park_timeout(Duration::from_millis(50));
             if stop.load(Ordering::Relaxed) {
@@ -219,12 +224,13 @@ pub fn run(
             }
             watch(&live());
         }
-        let gone = |stage: &str| {
-            let stage = stage.to_string();
-            move |panic: Box<dyn std::any::Any + Send>| panic::error(&stage, work.display(), &panic::message(&*panic))
+        let gone = |stage: Stage| {
+            move |panic: Box<dyn std::any::Any + Send>| {
+                panic::error(stage.name(), work.display(), &panic::message(&*panic))
+            }
         };
-        let written = writer.join().map_err(gone("write"))?;
-        let sealed = sealer.join().map_err(gone("seal"))?;
+        let written = writer.join().map_err(gone(Stage::Write))?;
+        let sealed = sealer.join().map_err(gone(Stage::Seal))?;
         written.and(sealed)
     });
     let live = live();
@@ -251,9 +257,9 @@ impl Shared<'_> {
     }
 
     /// The whole life of a thread: a panic between items ends the job too.
-    fn guard(&self, stage: &str, life: impl FnOnce(&Self)) {
+    fn guard(&self, stage: Stage, life: impl FnOnce(&Self)) {
         if let Err(why) = caught(|| life(self)) {
-            self.fail(panic::error(stage, self.manifest.source.display(), &why));
+            self.fail(panic::error(stage.name(), self.manifest.source.display(), &why));
         }
     }
 
@@ -297,12 +303,12 @@ impl Shared<'_> {
             if raw.bytes.is_ok() {
                 let begin = Instant::now();
                 let read = caught(|| {
-                    point("read", raw.path.display());
+                    point(Stage::Read.name(), raw.path.display());
                     read_file(&raw.path, raw.permit)
                 });
                 match read {
                     Ok(bytes) => raw.bytes = bytes,
-                    Err(why) => return self.fail(panic::error("read", raw.path.display(), &why)),
+                    Err(why) => return self.fail(panic::error(Stage::Read.name(), raw.path.display(), &why)),
                 }
                 self.read.worked(raw.bytes.as_ref().map_or(0, Vec::len), begin.elapsed());
             }
@@ -321,7 +327,7 @@ impl Shared<'_> {
             let record = raw.bytes.map(|bytes| {
                 let mut record = Vec::new();
                 let made = caught(|| {
-                    point("decode", raw.path.display());
+                    point(Stage::Decode.name(), raw.path.display());
                     maker.make(&bytes, raw.class, &mut record)
                 });
                 made.map(|made| made.map(|()| record).map_err(|e| format!("{}: {e}", raw.path.display())))
@@ -329,7 +335,7 @@ impl Shared<'_> {
             // A panic is a bug, not a bad image: it is never one of those that may be left out.
             let record = match record {
                 Ok(Ok(record)) => record,
-                Ok(Err(why)) => return self.fail(panic::error(maker.stage(), raw.path.display(), &why)),
+                Ok(Err(why)) => return self.fail(panic::error(maker.stage().name(), raw.path.display(), &why)),
                 Err(why) => Err(why),
             };
             let made = MadeRecord { number: raw.number, class: raw.class, permit: raw.permit, read, record };
@@ -343,10 +349,10 @@ impl Shared<'_> {
     fn seal(&self, shard: ShardWriter) -> Result<FinishedShard> {
         let name = shard.name().to_string();
         let sealed = caught(|| {
-            point("seal", &name);
+            point(Stage::Seal.name(), &name);
             shard.seal()
         });
-        sealed.unwrap_or_else(|why| Err(panic::error("seal", &name, &why)))
+        sealed.unwrap_or_else(|why| Err(panic::error(Stage::Seal.name(), &name, &why)))
     }
 
     /// Puts records back in order and writes them. Which bad image is one too many is decided here, in order, so it is
@@ -364,7 +370,7 @@ impl Shared<'_> {
         for &index in pending {
             let planned = &self.manifest.shards[index];
             at.set(Path::new(&planned.file));
-            point("write", work.join(&planned.file).display());
+            point(Stage::Write.name(), work.join(&planned.file).display());
             let mut shard =
                 ShardWriter::begin(work, planned, self.manifest.classes.len(), self.manifest.settings.packing)?;
             for _ in 0..planned.images {

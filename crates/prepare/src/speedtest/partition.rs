@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use paceline_data::example::Example;
 use paceline_data::shards::{Encoding, FeatureNames, Layout};
 use paceline_data::tfrecord::Reader;
-use paceline_data::{DataError, RecordError};
-use paceline_image::{Colour, Decoder, Fit, Pixels, Resizer, Target, Window};
+use paceline_data::{DataError, RecordError, Scratch};
+use paceline_image::{Colour, Fit, Target};
 use paceline_record::{Cell, Form};
 
 use super::source::{ListedSource, Sample};
@@ -95,10 +95,7 @@ pub(super) struct Worker<'a> {
     cell: &'a Cell,
     source: &'a ListedSource,
     kept: Option<&'a KeptImages>,
-    decoder: Decoder,
-    resizer: Resizer,
-    decoded: Pixels,
-    resized: Pixels,
+    scratch: Scratch,
     bytes: Vec<u8>,
     batch: Vec<u8>,
     tally: Tally,
@@ -112,10 +109,7 @@ impl<'a> Worker<'a> {
             cell,
             source,
             kept,
-            decoder: Decoder::default(),
-            resizer: Resizer::default(),
-            decoded: Pixels::default(),
-            resized: Pixels::default(),
+            scratch: Scratch::default(),
             bytes: Vec::new(),
             batch: Vec::new(),
             tally: Tally::default(),
@@ -283,27 +277,16 @@ impl<'a> Worker<'a> {
         if self.cell.decode {
             let size = self.cell.size;
             let target = Target { width: size, height: size, fit: Fit::Crop, full: false };
-            let window = match raw {
-                None => {
-                    let decoded = self.decoder.decode_for(bytes, Colour::Rgb, &target, &mut self.decoded);
-                    decoded.map_err(|e| e.to_string())?.1
-                }
+            let pixels = match raw {
+                None => self.scratch.decode_to(bytes, Colour::Rgb, &target).map_err(|e| e.to_string())?,
                 Some([height, width, channels]) => {
                     if bytes.len() != height * width * channels || ![1, 3].contains(&channels) {
                         return Err(format!("{} bytes are no image of {height}×{width}×{channels}", bytes.len()));
                     }
-                    self.decoded = Pixels { width, height, channels, data: bytes.to_vec() };
-                    let side = width.min(height) as f64;
-                    let (left, top) = ((width as f64 - side) / 2.0, (height as f64 - side) / 2.0);
-                    Window { left, top, width: side, height: side }
+                    self.scratch.place_to(bytes, [height, width, channels], &target)
                 }
             };
-            if (self.decoded.width, self.decoded.height) == (size, size) {
-                self.batch.extend_from_slice(&self.decoded.data);
-            } else {
-                self.resizer.resize(&self.decoded, &window, &target, &mut self.resized);
-                self.batch.extend_from_slice(&self.resized.data);
-            }
+            self.batch.extend_from_slice(&pixels.data);
         } else {
             self.batch.extend_from_slice(bytes);
         }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use paceline_base::stage::Stage;
+use paceline_base::stage::StageFigures;
 use paceline_base::text;
 use paceline_record::{ProgressRecord, RunData, Summary};
 
@@ -143,7 +143,7 @@ fn stages(pairs: &[(&RunData, &Summary)]) -> String {
     if any { out } else { String::new() }
 }
 
-fn push_stage(out: &mut String, stage: &Stage, seconds: f64) {
+fn push_stage(out: &mut String, stage: &StageFigures, seconds: f64) {
     let all = (seconds * stage.threads as f64).max(f64::MIN_POSITIVE);
     let each = if stage.items > 0 { text::duration(stage.busy / stage.items as f64) } else { String::new() };
     write!(out, "<div class=\"rank\">{} ×{}</div><div class=\"bar\">", Esc(&stage.name), stage.threads).unwrap();

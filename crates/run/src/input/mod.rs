@@ -4,7 +4,7 @@ mod feeds;
 
 pub use feeds::{Feeds, evaluation, rows_ahead};
 
-use crate::placement::{Local, Pool};
+use crate::local_data::{Local, Pool};
 use paceline_base::{Error, Kind, Result, text};
 use paceline_comm::world::started_here;
 use paceline_config::{Auto, CacheName, Config};

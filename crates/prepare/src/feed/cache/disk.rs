@@ -11,8 +11,9 @@
 use super::Turns;
 use super::file::{Head, Unfit};
 use super::owner::{self, SIGN};
+use paceline_base::stage::Stage;
 use paceline_base::{Error, text};
-use paceline_data::{Labelled, Result, Scratch, Source, Stage, forward_to};
+use paceline_data::{Labelled, Result, Scratch, Source, forward_to};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};

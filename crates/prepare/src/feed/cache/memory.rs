@@ -1,8 +1,9 @@
 //! Decoded samples in memory.
 
 use super::{Turns, decoded_bytes};
+use paceline_base::stage::Stage;
 use paceline_base::{Error, text};
-use paceline_data::{Labelled, Result, Scratch, Source, Stage, forward_to};
+use paceline_data::{Labelled, Result, Scratch, Source, forward_to};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 

@@ -21,8 +21,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// See the module's text.
-pub struct Crew {
+/// The processes that train one run together, from the first that each knows of the others to the end of the run.
+pub struct ProcessGroup {
     client: Option<LaunchClient>,
     /// Processes that a launcher says there are.
     expected: usize,
@@ -87,7 +87,7 @@ struct Own {
     version: String,
 }
 
-impl Crew {
+impl ProcessGroup {
     /// A run in this process alone.
     pub fn alone() -> Self {
         Self { client: None, expected: 1, world: Some(World::alone()), told: Vec::new() }
@@ -265,8 +265,8 @@ impl Crew {
         }
         let world = self.world()?;
         let comm = world.ranks(1)?.swap_remove(0);
-        let chosen = crate::bucket::measure(comm, parameters)?;
-        let chosen: crate::bucket::Chosen = self.tell(&chosen)?;
+        let chosen = crate::tune::bucket::measure(comm, parameters)?;
+        let chosen: crate::tune::bucket::Chosen = self.tell(&chosen)?;
         workers.bucket = chosen.elements;
         workers.reasons.push(chosen.reason);
         Ok(())
@@ -347,12 +347,12 @@ mod tests {
 
     #[test]
     fn a_strategy_for_one_process_is_refused_where_there_are_several() {
-        let crew = Crew { client: None, expected: 3, world: None, told: Vec::new() };
+        let group = ProcessGroup { client: None, expected: 3, world: None, told: Vec::new() };
         let mut config = Config::default();
-        assert_eq!(crew.fit(&config).unwrap().strategy.name, StrategyName::MultiWorker);
+        assert_eq!(group.fit(&config).unwrap().strategy.name, StrategyName::MultiWorker);
         config.set("strategy.name", "mirrored").unwrap();
-        let error = crew.fit(&config).unwrap_err();
+        let error = group.fit(&config).unwrap_err();
         assert!(error.message().contains("3 were started"), "{error}");
-        assert_eq!(Crew::alone().fit(&config).unwrap().strategy.name, StrategyName::Mirrored);
+        assert_eq!(ProcessGroup::alone().fit(&config).unwrap().strategy.name, StrategyName::Mirrored);
     }
 }
