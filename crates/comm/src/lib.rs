@@ -46,10 +46,12 @@ mod raw;
 mod sum;
 pub mod threads;
 mod tickets;
+mod waiting;
 pub mod world;
 
 pub use agree::agree;
 pub use comm::{Comm, Counters, GroupId, Ticket};
 pub use paceline_base::collective::{Collective, chunk, elements_moved};
 pub use threads::{Threads, single, threads};
+pub use waiting::WaitingRanks;
 pub use world::World;

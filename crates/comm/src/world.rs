@@ -11,6 +11,7 @@
 //! # Ok::<(), paceline_base::Error>(())
 //! ```
 
+use crate::waiting::WaitingRanks;
 use crate::{Comm, threads};
 use paceline_base::{Error, Result};
 use paceline_system::host_name;
@@ -74,14 +75,6 @@ pub fn block_termination(command: &mut Command) {
     };
     // SAFETY: between fork and exec it only calls functions that are safe there, and allocates nothing.
     unsafe { command.pre_exec(block) };
-}
-
-/// Whether this process holds ranks, and all of them wait for ranks of other processes.
-pub fn all_wait() -> bool {
-    #[cfg(feature = "mpi")]
-    return crate::mpi::all_wait();
-    #[cfg(not(feature = "mpi"))]
-    false
 }
 
 /// This process among those of its job.
@@ -163,6 +156,15 @@ impl World {
     #[cfg(feature = "mpi")]
     pub fn session(&mut self) -> Option<&mut crate::mpi::Session> {
         self.mpi.as_mut()
+    }
+
+    /// How many of this process's ranks wait for those of others, whenever that is asked.
+    pub fn waiting_ranks(&self) -> WaitingRanks {
+        #[cfg(feature = "mpi")]
+        if let Some(session) = &self.mpi {
+            return session.waiting_ranks();
+        }
+        WaitingRanks::default()
     }
 
     /// Gives the job up: this process will end without waiting for the others.

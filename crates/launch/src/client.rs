@@ -28,7 +28,8 @@ use crate::message::{
 use crate::secret::{self, Side, proof, same};
 use crate::stop::StopSignal;
 use paceline_base::{Error, Kind, Peer, Result};
-use paceline_comm::world::{all_wait, end_at_once};
+use paceline_comm::WaitingRanks;
+use paceline_comm::world::end_at_once;
 use paceline_system::machine;
 use sha2::{Digest, Sha256};
 use std::io::{BufRead, BufReader, Write};
@@ -36,7 +37,7 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Between two heartbeats.
@@ -67,11 +68,17 @@ struct Shared {
     heard: AtomicU64,
     begin: Instant,
     process: usize,
+    /// Known from when the processes are connected.
+    ranks: OnceLock<WaitingRanks>,
 }
 
 impl Shared {
     fn say(&self, message: &ClientMessage) -> std::io::Result<()> {
         self.out.lock().unwrap_or_else(PoisonError::into_inner).write_all(line(message).as_bytes())
+    }
+
+    fn all_wait(&self) -> bool {
+        self.ranks.get().is_some_and(WaitingRanks::all_wait)
     }
 
     fn now(&self) -> u64 {
@@ -139,6 +146,7 @@ impl LaunchClient {
             heard: AtomicU64::new(0),
             begin: Instant::now(),
             process,
+            ranks: OnceLock::new(),
         });
         let (sender, messages) = channel();
         let nonce = paceline_system::hex(&Sha256::digest(token.as_bytes())[..6]);
@@ -199,6 +207,12 @@ impl LaunchClient {
     /// Steps done. An atomic store.
     pub fn step(&self, done: u64) {
         self.shared.step.store(done, Relaxed);
+    }
+
+    /// From now on signs of life say so when all ranks of this process wait for others. To be called once, when the
+    /// processes are connected.
+    pub fn watch(&self, ranks: WaitingRanks) {
+        let _ = self.shared.ranks.set(ranks); // a process is in one job: whoever comes second watches the same ranks
     }
 
     /// What this process is at. An atomic store.
@@ -429,7 +443,7 @@ fn heartbeat(shared: &Shared, timeout: f64) {
         }
         let heartbeat = Heartbeat {
             step: now.0,
-            doing: if now.1 == Doing::Training && all_wait() { Doing::Waiting } else { now.1 },
+            doing: if now.1 == Doing::Training && shared.all_wait() { Doing::Waiting } else { now.1 },
             since: changed.elapsed().as_secs_f64(),
             resident: resident(),
             oom_kills: machine::oom_kills().unwrap_or(0).saturating_sub(kills.unwrap_or(u64::MAX)),

@@ -166,7 +166,11 @@ impl ProcessGroup {
             self.told = client.check_in(facts)?.notes;
         }
         if self.world.is_none() {
-            self.world = Some(World::from_env()?);
+            let world = World::from_env()?;
+            if let Some(client) = &self.client {
+                client.watch(world.waiting_ranks());
+            }
+            self.world = Some(world);
         }
         let world = self.world()?;
         if world.processes() == 1 {

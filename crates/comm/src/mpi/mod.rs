@@ -34,4 +34,3 @@ mod session;
 mod submission;
 
 pub use session::{Session, Settings};
-pub use submission::all_wait;

@@ -7,6 +7,7 @@ use super::progress_thread::{self, ProgressSettings, ProgressState};
 use super::rank::{MpiRank, ProgressThread};
 use super::submission::SubmissionQueue;
 use crate::Comm;
+use crate::waiting::WaitingRanks;
 use ::mpi::Threading;
 use ::mpi::environment::Universe;
 use paceline_base::{Error, Result};
@@ -36,6 +37,7 @@ pub struct Session {
     processes: usize,
     /// Ends MPI when it is dropped; left alone if the job failed, because the end waits for everybody.
     universe: Option<Universe>,
+    waiting_ranks: WaitingRanks,
     /// Of all ranks that were made, to know whether the job failed.
     queues: Vec<Arc<SubmissionQueue>>,
     /// Over which their progress threads said what is not data.
@@ -59,6 +61,7 @@ impl Session {
             process: world.process()?,
             processes: world.processes()?,
             universe: Some(universe),
+            waiting_ranks: WaitingRanks::default(),
             queues: Vec::new(),
             notices: Vec::new(),
         })
@@ -72,6 +75,11 @@ impl Session {
     /// Number of processes.
     pub fn processes(&self) -> usize {
         self.processes
+    }
+
+    /// Those of the ranks that this session makes.
+    pub(crate) fn waiting_ranks(&self) -> WaitingRanks {
+        self.waiting_ranks.clone()
     }
 
     /// What every process brings, in their order.
@@ -114,7 +122,8 @@ impl Session {
         let (data, notices) = (self.world.duplicate()?, self.world.duplicate()?);
         let tags = (data.largest_tag()? as u64 / 3).min(1 << 28);
         let settings = ProgressSettings { piece: settings.piece, timeout: settings.timeout, tags };
-        let queue = Arc::new(SubmissionQueue::new(self.process, first.into(), hosts.into()));
+        let queue =
+            Arc::new(SubmissionQueue::new(self.process, first.into(), hosts.into(), self.waiting_ranks.clone()));
         let state = Arc::new(Mutex::new(ProgressState::new(queue.clone(), data, notices, settings)));
         let (theirs, watched) = (state.clone(), queue.clone());
         let thread = std::thread::Builder::new()

@@ -4,21 +4,12 @@ use super::group::Group;
 use crate::Collective;
 use crate::parker::Parker;
 use crate::tickets::ROOM;
+use crate::waiting::WaitingRanks;
 use paceline_base::{Error, Peer, Result};
 use paceline_kernels::Staging;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
-
-/// Ranks that this process holds, and those of them that wait, whatever queue they submit to.
-static HELD: AtomicUsize = AtomicUsize::new(0);
-static WAITING: AtomicUsize = AtomicUsize::new(0);
-
-/// Whether this process holds ranks, and all of them wait for others.
-pub fn all_wait() -> bool {
-    let held = HELD.load(Ordering::Relaxed);
-    held > 0 && WAITING.load(Ordering::Relaxed) >= held
-}
 
 /// What is to be done with a buffer.
 pub enum OpKind {
@@ -87,6 +78,9 @@ pub struct SubmissionQueue {
     completed: Box<[CompletionQueue]>,
     activity: Box<[RankActivity]>,
     began: Instant,
+    /// Of all queues of the session.
+    waiting_ranks: WaitingRanks,
+    /// Ranks of this queue that wait.
     waiting: AtomicUsize,
     left: AtomicUsize,
     failed: AtomicBool,
@@ -98,7 +92,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl SubmissionQueue {
-    pub fn new(process: usize, first: Box<[usize]>, hosts: Box<[String]>) -> Self {
+    pub fn new(process: usize, first: Box<[usize]>, hosts: Box<[String]>, waiting_ranks: WaitingRanks) -> Self {
         let local = first[process + 1] - first[process];
         let size = first[first.len() - 1];
         let completion_queue = || CompletionQueue {
@@ -118,6 +112,7 @@ impl SubmissionQueue {
             completed: (0..local).map(|_| completion_queue()).collect(),
             activity: (0..local).map(|_| RankActivity::default()).collect(),
             began: Instant::now(),
+            waiting_ranks,
             waiting: AtomicUsize::new(0),
             left: AtomicUsize::new(0),
             failed: AtomicBool::new(false),
@@ -216,12 +211,11 @@ impl SubmissionQueue {
     /// Says that a rank waits, or no longer does.
     pub fn set_waiting(&self, local: usize, waiting: bool) {
         self.activity[local].waiting.store(waiting, Ordering::Relaxed);
+        self.waiting_ranks.set_waiting(waiting);
         if waiting {
             self.waiting.fetch_add(1, Ordering::Relaxed);
-            WAITING.fetch_add(1, Ordering::Relaxed);
         } else {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
-            WAITING.fetch_sub(1, Ordering::Relaxed);
             if self.open.load(Ordering::Relaxed) > 0 {
                 self.wake_progress_thread(); // what is left is its work again
             }
@@ -230,12 +224,12 @@ impl SubmissionQueue {
 
     /// A rank was made.
     pub fn enter(&self) {
-        HELD.fetch_add(1, Ordering::Relaxed);
+        self.waiting_ranks.enter();
     }
 
     /// A rank leaves.
     pub fn leave(&self) {
-        HELD.fetch_sub(1, Ordering::Relaxed);
+        self.waiting_ranks.leave();
         self.left.fetch_add(1, Ordering::Release);
         self.wake_progress_thread(); // whoever drops the last rank waits for it
     }
