@@ -140,16 +140,15 @@ impl ProcessGroup {
             return Ok(config);
         }
         let strategy = &config.strategy;
-        if strategy.plan.is_none() && strategy.name != StrategyName::MultiWorker {
-            if config.is_given("strategy.name") {
-                return Err(Error::user(format!(
-                    "strategy.name = \"{}\" runs in one process, but {} were started; give --strategy \
-                     multi-worker-mirrored, or a plan for so many ranks (--plan), or start paceline train alone",
-                    strategy.name, self.expected
-                )));
-            }
-            config.set("strategy.name", "multi-worker-mirrored")?;
+        let other = strategy.plan.is_none() && strategy.name != StrategyName::MultiWorker;
+        if other && config.is_given("strategy.name") {
+            return Err(Error::user(format!(
+                "strategy.name = \"{}\" runs in one process, but {} were started; give --strategy \
+                 multi-worker-mirrored, or a plan for so many ranks (--plan), or start paceline train alone",
+                strategy.name, self.expected
+            )));
         }
+        config.spread_over_processes()?;
         Ok(config)
     }
 

@@ -120,8 +120,8 @@ pub fn configuration(flags: &Train, several: bool) -> Result<(Config, Option<Box
     // One process of launch is a worker too, if it is to hold several replicas.
     let launched = std::env::var_os(VARIABLE).is_some();
     let several = several || (launched && config.strategy.replicas.chosen().is_some_and(|n| n > 1));
-    if several && config.strategy.plan.is_none() && !config.is_given("strategy.name") {
-        config.set("strategy.name", "multi-worker-mirrored")?; // what several processes are for
+    if several {
+        config.spread_over_processes()?;
     }
     config.check().map_err(|e| match &file {
         // Where the file alone contradicts itself, it is what to correct.

@@ -11,7 +11,7 @@ mod summary;
 use crate::local_data;
 use crate::process_group::{ProcessGroup, Workers};
 use crate::repeat::Recorded;
-use crate::resolve::{Opened, Resolved, plan_ranks, resolve_among, unless_stopped};
+use crate::resolve::{Opened, Resolved, resolve_among, unless_stopped};
 use crate::tune::kernels;
 use crate::watch::Watcher;
 use directory::reopen;
@@ -138,7 +138,7 @@ fn together(
     if config.data.placement == PlacementName::Local && group.world()?.processes() > 1 {
         local_data::place(&mut opened.data, group)?;
     }
-    let mut workers = group.workers(config, plan_ranks(config)?)?;
+    let mut workers = group.workers(config, opened.plan.as_ref().map(|plan| plan.ranks))?;
     if let Some(workers) = &mut workers {
         group.choose_bucket(config, opened.graph.parameter_count(), workers)?;
     }
