@@ -11,7 +11,7 @@ pub struct GroupId(pub u32);
 
 /// An operation under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Ticket(pub u32);
+pub struct Ticket(pub(crate) u32);
 
 /// What this rank moved, and how long that took, since it was made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -232,15 +232,20 @@ pub enum Library {
     Mpich,
 }
 
-/// The library that this program was built with.
-pub fn library() -> Option<Library> {
-    #[cfg(feature = "mpi")]
-    {
-        let open = crate::mpi::ffi::library_version().contains("Open MPI");
-        Some(if open { Library::OpenMpi } else { Library::Mpich })
+impl Library {
+    /// The library that this program was built with; none if it was built without MPI.
+    pub fn linked() -> Option<Self> {
+        #[cfg(feature = "mpi")]
+        return Some(Self::of_version(&crate::mpi::library_version()));
+        #[cfg(not(feature = "mpi"))]
+        None
     }
-    #[cfg(not(feature = "mpi"))]
-    None
+
+    /// By what a library says of itself.
+    #[cfg(feature = "mpi")]
+    pub(crate) fn of_version(text: &str) -> Self {
+        if text.contains("Open MPI") { Self::OpenMpi } else { Self::Mpich }
+    }
 }
 
 /// Whether this program can connect several processes.

@@ -22,7 +22,7 @@
 
 mod coding;
 mod collective;
-pub mod ffi;
+mod ffi;
 mod flow;
 mod group;
 mod notice;
@@ -33,4 +33,5 @@ mod rank;
 mod session;
 mod submission;
 
+pub(crate) use ffi::library_version;
 pub use session::{Session, Settings};

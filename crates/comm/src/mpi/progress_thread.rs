@@ -34,13 +34,13 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// How operations make progress.
 #[derive(Clone, Copy, Debug)]
-pub struct ProgressSettings {
+pub(super) struct ProgressSettings {
     /// Bytes that travel at a time.
-    pub piece: usize,
+    pub(super) piece: usize,
     /// How long a rank may wait without any news.
-    pub timeout: Duration,
+    pub(super) timeout: Duration,
     /// Number of different tags.
-    pub tags: u64,
+    pub(super) tags: u64,
 }
 
 /// Ranks that are waited for, and whether they have begun.
@@ -56,7 +56,7 @@ struct Question {
 }
 
 /// The operations under way in this process, and what is needed to move them on. Whoever locks it makes progress.
-pub struct ProgressState {
+pub(super) struct ProgressState {
     queue: Arc<SubmissionQueue>,
     comm: Communicator,
     notices: NoticeChannel,
@@ -80,7 +80,7 @@ pub struct ProgressState {
 }
 
 impl ProgressState {
-    pub fn new(
+    pub(super) fn new(
         queue: Arc<SubmissionQueue>,
         comm: Communicator,
         notice_comm: Communicator,
@@ -423,7 +423,7 @@ impl ProgressState {
 }
 
 /// The thread's body: makes progress until all ranks of the process have left, or one of any process failed.
-pub fn run(state: &Mutex<ProgressState>, queue: &SubmissionQueue) {
+pub(super) fn run(state: &Mutex<ProgressState>, queue: &SubmissionQueue) {
     loop {
         if queue.all_wait() && !queue.all_left() && !queue.has_failed() {
             park(queue, Duration::from_millis(5), || !queue.all_wait()); // they do it themselves
@@ -457,7 +457,7 @@ fn park(queue: &SubmissionQueue, at_most: Duration, to_do: impl Fn() -> bool) {
 }
 
 /// Makes progress on the thread of a rank that waits, unless somebody does already; how long there has been no news.
-pub fn try_progress(state: &Mutex<ProgressState>) -> Option<Duration> {
+pub(super) fn try_progress(state: &Mutex<ProgressState>) -> Option<Duration> {
     match state.try_lock() {
         Ok(mut state) => Some(state.advance()),
         Err(TryLockError::Poisoned(_) | TryLockError::WouldBlock) => None,

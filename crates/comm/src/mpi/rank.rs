@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// One of the ranks that [`Session::ranks`](super::Session::ranks) makes.
-pub struct MpiRank {
+pub(super) struct MpiRank {
     rank: usize,
     local: usize,
     queue: Arc<SubmissionQueue>,
@@ -32,11 +32,11 @@ const SPINNING: Duration = Duration::from_micros(50);
 const YIELDING: Duration = Duration::from_millis(1);
 
 /// The progress thread of a process; whoever drops the last reference waits for its end.
-pub struct ProgressThread {
+pub(super) struct ProgressThread {
     /// What it works on, for whoever has time to make progress.
-    pub state: Arc<Mutex<ProgressState>>,
+    pub(super) state: Arc<Mutex<ProgressState>>,
     /// None once it was waited for.
-    pub handle: Option<std::thread::JoinHandle<()>>,
+    pub(super) handle: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Drop for ProgressThread {
@@ -48,7 +48,7 @@ impl Drop for ProgressThread {
 }
 
 impl MpiRank {
-    pub fn new(local: usize, queue: Arc<SubmissionQueue>, progress_thread: Arc<ProgressThread>) -> Self {
+    pub(super) fn new(local: usize, queue: Arc<SubmissionQueue>, progress_thread: Arc<ProgressThread>) -> Self {
         queue.enter();
         let counters = Counters { received: vec![0; queue.size()], ..Counters::default() };
         Self {

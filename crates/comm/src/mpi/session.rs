@@ -1,6 +1,6 @@
 //! MPI begun and ended, and what processes agree on before their ranks are made.
 
-use super::ffi::Communicator;
+use super::ffi::{Communicator, library_version};
 use super::notice::NoticeChannel;
 use super::priority;
 use super::progress_thread::{self, ProgressSettings, ProgressState};
@@ -8,6 +8,7 @@ use super::rank::{MpiRank, ProgressThread};
 use super::submission::SubmissionQueue;
 use crate::Comm;
 use crate::waiting::WaitingRanks;
+use crate::world::Library;
 use ::mpi::Threading;
 use ::mpi::environment::Universe;
 use paceline_base::{Error, Result};
@@ -35,6 +36,7 @@ pub struct Session {
     world: Communicator,
     process: usize,
     processes: usize,
+    library: Library,
     /// Ends MPI when it is dropped; left alone if the job failed, because the end waits for everybody.
     universe: Option<Universe>,
     waiting_ranks: WaitingRanks,
@@ -60,6 +62,7 @@ impl Session {
             world,
             process: world.process()?,
             processes: world.processes()?,
+            library: Library::of_version(&library_version()),
             universe: Some(universe),
             waiting_ranks: WaitingRanks::default(),
             queues: Vec::new(),
@@ -150,8 +153,7 @@ impl Session {
 
     /// Takes in the notices of those who left last, when all have: some libraries complain of messages that nobody takes.
     fn drain_notices(&mut self) -> Result<()> {
-        let mut all = vec![0; self.processes];
-        self.world.all_gather(&[0], &mut all)?;
+        self.barrier()?;
         for notices in self.notices.drain(..) {
             let mut notices = NoticeChannel::new(notices);
             while notices.receive()?.is_some() {}
@@ -159,9 +161,15 @@ impl Session {
         Ok(())
     }
 
-    /// All processes, for what is compared with the library's own operations.
-    pub fn communicator(&self) -> Communicator {
-        self.world
+    /// Returns when all processes have called it.
+    pub fn barrier(&self) -> Result<()> {
+        let mut all = vec![0; self.processes];
+        self.world.all_gather(&[0], &mut all)
+    }
+
+    /// The library's own sum over all processes, in place: what ours is compared with. All must call it.
+    pub fn plain_all_reduce(&self, values: &mut [f32]) -> Result<()> {
+        self.world.plain_all_reduce(values, self.library)
     }
 }
 
