@@ -29,8 +29,8 @@ use crate::secret::{self, Side, proof, same};
 use crate::stop::StopSignal;
 use paceline_base::{Error, Kind, Peer, Result};
 use paceline_comm::WaitingRanks;
-use paceline_comm::world::end_at_once;
 use paceline_system::machine;
+use paceline_system::process::end_at_once;
 use sha2::{Digest, Sha256};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -104,7 +104,7 @@ impl LaunchClient {
     /// If `launch` cannot be reached.
     pub fn from_env() -> Result<Option<Self>> {
         let Some(text) = std::env::var(VARIABLE).ok().filter(|t| !t.is_empty()) else { return Ok(None) };
-        let started = paceline_comm::world::started(|name| std::env::var(name).ok());
+        let started = paceline_comm::Started::from_env();
         let (process, processes) = started.map_or((0, 1), |s| (s.process, s.processes));
         Self::connect(&text, process, processes).map(Some)
     }
@@ -279,7 +279,7 @@ fn exit_code(error: &Error) -> u8 {
 /// by something else, and a person reads.
 pub fn exit_report(error: &Error) -> Option<String> {
     std::env::var_os(VARIABLE)?;
-    let process = paceline_comm::world::started(|name| std::env::var(name).ok()).map_or(0, |s| s.process);
+    let process = paceline_comm::Started::from_env().map_or(0, |s| s.process);
     Some(ExitReport { process, code: exit_code(error), why: error.to_string(), peer: error.peer() }.line())
 }
 
