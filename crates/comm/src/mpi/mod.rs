@@ -28,6 +28,7 @@ mod group;
 mod notice;
 mod point_to_point;
 mod priority;
+mod progress_state;
 mod progress_thread;
 mod rank;
 mod session;

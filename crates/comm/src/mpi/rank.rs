@@ -1,13 +1,13 @@
 //! One rank of a job over MPI: submits its operations to the progress thread of its process.
 
 use super::group::Group;
-use super::progress_thread::{self, ProgressState};
+use super::progress_thread::ProgressThread;
 use super::submission::{Completion, OpKind, Submission, SubmissionQueue};
 use crate::tickets::{ROOM, TicketTable};
 use crate::{Collective, Comm, Counters, GroupId, Ticket};
 use paceline_base::{Error, Peer, Result};
 use paceline_kernels::Staging;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// One of the ranks that [`Session::ranks`](super::Session::ranks) makes.
@@ -30,22 +30,6 @@ pub(super) struct MpiRank {
 /// How long a rank that waits looks without pause, and how long then it gives way, before it parks.
 const SPINNING: Duration = Duration::from_micros(50);
 const YIELDING: Duration = Duration::from_millis(1);
-
-/// The progress thread of a process; whoever drops the last reference waits for its end.
-pub(super) struct ProgressThread {
-    /// What it works on, for whoever has time to make progress.
-    pub(super) state: Arc<Mutex<ProgressState>>,
-    /// None once it was waited for.
-    pub(super) handle: Option<std::thread::JoinHandle<()>>,
-}
-
-impl Drop for ProgressThread {
-    fn drop(&mut self) {
-        if let Some(handle) = self.handle.take() {
-            let _ = handle.join(); // a panic there has failed the queue
-        }
-    }
-}
 
 impl MpiRank {
     pub(super) fn new(local: usize, queue: Arc<SubmissionQueue>, progress_thread: Arc<ProgressThread>) -> Self {
@@ -78,7 +62,7 @@ impl MpiRank {
         let (index, ticket) = self.operations.insert(None)?;
         self.queue.submit(Submission { kind, seq, data, local: self.local, index });
         // Begun here and now; the progress thread is woken only if this rank goes on to compute, not if it waits.
-        progress_thread::try_progress(&self.progress_thread.state);
+        self.progress_thread.try_progress();
         self.thread_unaware = true;
         Ok(ticket)
     }
@@ -103,7 +87,7 @@ impl MpiRank {
                 return Ok(());
             }
             self.queue.check()?;
-            let helped = progress_thread::try_progress(&self.progress_thread.state);
+            let helped = self.progress_thread.try_progress();
             match (helped, kept_out) {
                 (Some(idle), _) if idle < SPINNING => std::hint::spin_loop(),
                 (Some(idle), _) if idle < YIELDING => std::thread::yield_now(),

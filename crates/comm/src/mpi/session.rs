@@ -2,9 +2,9 @@
 
 use super::ffi::{Communicator, library_version};
 use super::notice::NoticeChannel;
-use super::priority;
-use super::progress_thread::{self, ProgressSettings, ProgressState};
-use super::rank::{MpiRank, ProgressThread};
+use super::progress_state::{ProgressSettings, ProgressState};
+use super::progress_thread::ProgressThread;
+use super::rank::MpiRank;
 use super::submission::SubmissionQueue;
 use crate::Comm;
 use crate::waiting::WaitingRanks;
@@ -13,7 +13,7 @@ use ::mpi::Threading;
 use ::mpi::environment::Universe;
 use paceline_base::{Error, Result};
 use paceline_system::host_name;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How ranks over MPI work, where the defaults are not wanted.
@@ -127,19 +127,8 @@ impl Session {
         let settings = ProgressSettings { piece: settings.piece, timeout: settings.timeout, tags };
         let queue =
             Arc::new(SubmissionQueue::new(self.process, first.into(), hosts.into(), self.waiting_ranks.clone()));
-        let state = Arc::new(Mutex::new(ProgressState::new(queue.clone(), data, notices, settings)));
-        let (theirs, watched) = (state.clone(), queue.clone());
-        let thread = std::thread::Builder::new()
-            .name("progress".into())
-            .spawn(move || {
-                priority::run_soon();
-                let body = std::panic::AssertUnwindSafe(|| progress_thread::run(&theirs, &watched));
-                if std::panic::catch_unwind(body).is_err() {
-                    watched.fail("the communication thread panicked".into(), None);
-                }
-            })
-            .map_err(|e| Error::failure(format!("cannot start the communication thread: {e}")))?;
-        let thread = Arc::new(ProgressThread { state, handle: Some(thread) });
+        let state = ProgressState::new(queue.clone(), data, notices, settings);
+        let thread = Arc::new(ProgressThread::start(state, queue.clone())?);
         self.queues.push(queue.clone());
         self.notices.push(notices);
         let rank = |local| Box::new(MpiRank::new(local, queue.clone(), thread.clone())) as Box<dyn Comm>;
