@@ -7,7 +7,7 @@ use crate::sum::vector;
 use paceline_base::units::DType;
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
-/// See the module's text. All but `Plain` are of 32-bit floats.
+/// What the bytes of a piece are. All but `Plain` are of 32-bit floats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Coding {
     /// As they are.

@@ -33,7 +33,7 @@ struct Slots(*mut u8);
 // SAFETY: an address within the scratch, which moves along with the collective.
 unsafe impl Send for Slots {}
 
-/// See the module's text.
+/// Opened by the first local member, begun when all are here, closed when complete; then kept for the next one.
 pub(super) struct CollectiveOp {
     pub(super) seq: u64,
     pub(super) what: Collective,

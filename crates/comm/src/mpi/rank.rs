@@ -3,6 +3,7 @@
 use super::group::Group;
 use super::progress_thread::ProgressThread;
 use super::submission::{Completion, OpKind, Submission, SubmissionQueue};
+use crate::comm::{index_in_group, no_such_group};
 use crate::tickets::{ROOM, TicketTable};
 use crate::{Collective, Comm, Counters, GroupId, Ticket};
 use paceline_base::{Error, Peer, Result};
@@ -120,15 +121,7 @@ impl Comm for MpiRank {
     }
 
     fn group(&mut self, ranks: &[usize]) -> Result<GroupId> {
-        if let Some(bad) = ranks.iter().find(|&&r| r >= self.queue.size()) {
-            return Err(Error::internal(format!("a group with rank {bad} of {} ranks", self.queue.size())));
-        }
-        if !ranks.is_sorted_by(|a, b| a < b) {
-            return Err(Error::internal(format!("the ranks of a group must ascend: {ranks:?}")));
-        }
-        if !ranks.contains(&self.rank) {
-            return Err(Error::internal(format!("rank {} announces group {ranks:?}, but is not in it", self.rank)));
-        }
+        index_in_group(ranks, self.rank, self.queue.size())?;
         self.groups.push(Arc::new(Group::new(ranks, &self.queue)));
         Ok(GroupId(self.groups.len() as u32 - 1))
     }
@@ -145,9 +138,7 @@ impl Comm for MpiRank {
 
     fn start(&mut self, what: Collective, group: GroupId, seq: u64, data: Staging) -> Result<Ticket> {
         let rank = self.rank;
-        let group = self.groups.get(group.0 as usize).cloned().ok_or_else(|| {
-            Error::internal(format!("rank {rank} starts the {what} of seq {seq} in a group it never announced"))
-        })?;
+        let group = self.groups.get(group.0 as usize).cloned().ok_or_else(|| no_such_group(rank, what, seq))?;
         self.submit(OpKind::Collective { what, group }, seq, data)
     }
 

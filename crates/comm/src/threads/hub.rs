@@ -13,7 +13,7 @@ pub(super) const LANE: usize = 16;
 /// Collectives that can be under way in one group; more queue up at each member.
 pub(super) const RING: usize = 64;
 
-/// See the module's text. It lives until the last rank is dropped, and with it all memory on loan.
+/// One for all ranks of a [`threads`](fn@crate::threads) call. It lives until the last rank is dropped, and with it all memory on loan.
 pub(super) struct Hub {
     pub(super) size: usize,
     /// More ranks than cores.

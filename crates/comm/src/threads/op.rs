@@ -52,7 +52,7 @@ pub(super) enum OpState {
     Complete,
 }
 
-/// See the module's text.
+/// An operation that this rank has started and not taken back.
 pub(super) struct Op {
     pub(super) kind: OpKind,
     pub(super) state: OpState,

@@ -63,7 +63,7 @@ impl Post {
 #[repr(align(64))]
 struct Owned<T>(UnsafeCell<T>);
 
-/// See the module's text. Two cache lines (processors fetch pairs): what is shared, and what is the owner's.
+/// Where one owner posts every `ring`th of its operations. Two cache lines (processors fetch pairs): what is shared, and what is the owner's.
 #[repr(C, align(128))]
 pub(super) struct Slot {
     state: AtomicU64,
