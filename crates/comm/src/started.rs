@@ -8,7 +8,7 @@ pub struct Started {
     pub by: &'static str,
     /// This process, from 0.
     pub process: usize,
-    /// Number of processes.
+    /// Number of processes that it started.
     pub processes: usize,
 }
 

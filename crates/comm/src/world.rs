@@ -78,12 +78,12 @@ impl World {
         )))
     }
 
-    /// This process.
+    /// This process's number, from 0; 0 decides and shows for all.
     pub fn process(&self) -> usize {
         self.process
     }
 
-    /// Number of processes.
+    /// Number of processes, each of one or more ranks.
     pub fn processes(&self) -> usize {
         self.hosts.len()
     }

@@ -47,7 +47,11 @@ pub struct Session {
 }
 
 impl Session {
-    /// Connects the processes of the job. Once in a process.
+    /// Connects the processes of the job.
+    ///
+    /// # Errors
+    /// If MPI was begun before in this process, by whomever: the library can be begun and ended only once in a process, so that a
+    /// process is in one job of several processes in its life (and in any number of jobs of its own).
     pub fn begin() -> Result<Self> {
         let (universe, given) = ::mpi::initialize_with_threading(Threading::Multiple)
             .ok_or_else(|| Error::internal("MPI was begun twice in one process"))?;
@@ -70,12 +74,12 @@ impl Session {
         })
     }
 
-    /// This process.
+    /// This process's number, from 0, as MPI counts.
     pub fn process(&self) -> usize {
         self.process
     }
 
-    /// Number of processes.
+    /// Number of processes that MPI connected.
     pub fn processes(&self) -> usize {
         self.processes
     }
@@ -102,7 +106,7 @@ impl Session {
         Ok(lengths.iter().enumerate().map(|(p, &n)| all[p * longest..][..n].to_vec()).collect())
     }
 
-    /// What process 0 brings.
+    /// What process 0 brings; the others' bytes are dropped. All must call it.
     pub fn broadcast(&mut self, mut bytes: Vec<u8>) -> Result<Vec<u8>> {
         let mut length = (bytes.len() as u64).to_le_bytes();
         self.world.broadcast(&mut length)?;
