@@ -28,7 +28,7 @@ use crate::message::{
 use crate::secret::{self, Side, proof, same};
 use crate::stop::StopSignal;
 use paceline_base::{Error, Kind, Peer, Result};
-use paceline_comm::world::all_wait;
+use paceline_comm::WaitingRanks;
 use paceline_system::machine;
 use sha2::{Digest, Sha256};
 use std::io::{BufRead, BufReader, Write};
@@ -36,7 +36,7 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Between two heartbeats.
@@ -68,6 +68,8 @@ struct Shared {
     begin: Instant,
     process: usize,
     on_lost: OnLost,
+    /// Known from when the processes are connected.
+    ranks: OnceLock<WaitingRanks>,
 }
 
 /// What becomes of a process whose connection to `launch` is lost, called once, on a thread of the client. It must end the process before
@@ -78,6 +80,10 @@ pub type OnLost = fn(&ExitReport);
 impl Shared {
     fn say(&self, message: &ClientMessage) -> std::io::Result<()> {
         self.out.lock().unwrap_or_else(PoisonError::into_inner).write_all(line(message).as_bytes())
+    }
+
+    fn all_wait(&self) -> bool {
+        self.ranks.get().is_some_and(WaitingRanks::all_wait)
     }
 
     fn now(&self) -> u64 {
@@ -100,7 +106,7 @@ impl LaunchClient {
     /// If `launch` cannot be reached.
     pub fn from_env(on_lost: OnLost) -> Result<Option<Self>> {
         let Some(text) = std::env::var(VARIABLE).ok().filter(|t| !t.is_empty()) else { return Ok(None) };
-        let started = paceline_comm::world::started(|name| std::env::var(name).ok());
+        let started = paceline_comm::Started::from_env();
         let (process, processes) = started.map_or((0, 1), |s| (s.process, s.processes));
         Self::connect(&text, process, processes, on_lost).map(Some)
     }
@@ -143,6 +149,7 @@ impl LaunchClient {
             begin: Instant::now(),
             process,
             on_lost,
+            ranks: OnceLock::new(),
         });
         let (sender, messages) = channel();
         let nonce = paceline_system::hex(&Sha256::digest(token.as_bytes())[..6]);
@@ -203,6 +210,12 @@ impl LaunchClient {
     /// Steps done. An atomic store.
     pub fn step(&self, done: u64) {
         self.shared.step.store(done, Relaxed);
+    }
+
+    /// From now on signs of life say so when all ranks of this process wait for others. To be called once, when the
+    /// processes are connected.
+    pub fn watch(&self, ranks: WaitingRanks) {
+        let _ = self.shared.ranks.set(ranks); // a process is in one job: whoever comes second watches the same ranks
     }
 
     /// What this process is at. An atomic store.
@@ -269,7 +282,7 @@ fn exit_code(error: &Error) -> u8 {
 /// by something else, and a person reads.
 pub fn exit_report(error: &Error) -> Option<String> {
     std::env::var_os(VARIABLE)?;
-    let process = paceline_comm::world::started(|name| std::env::var(name).ok()).map_or(0, |s| s.process);
+    let process = paceline_comm::Started::from_env().map_or(0, |s| s.process);
     Some(ExitReport { process, code: exit_code(error), why: error.to_string(), peer: error.peer() }.line())
 }
 
@@ -433,7 +446,7 @@ fn heartbeat(shared: &Shared, timeout: f64) {
         }
         let heartbeat = Heartbeat {
             step: now.0,
-            doing: if now.1 == Doing::Training && all_wait() { Doing::Waiting } else { now.1 },
+            doing: if now.1 == Doing::Training && shared.all_wait() { Doing::Waiting } else { now.1 },
             since: changed.elapsed().as_secs_f64(),
             resident: resident(),
             oom_kills: machine::oom_kills().unwrap_or(0).saturating_sub(kills.unwrap_or(u64::MAX)),

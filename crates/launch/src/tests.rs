@@ -67,7 +67,7 @@ fn the_first_to_end_is_named_and_others_may_still_speak() {
     }
     assert_eq!(m.verdict(10.2, false), None, "the starter knows the signal");
     assert_eq!(m.verdict(17.0, false), None, "which may take it a while");
-    found(&m, 18.5, How::Died, &["process 2 on b ended without a message"]);
+    found(&m, 18.5, How::Died, &["process 2 on b ended without a word"]);
     let f = m.verdict(10.2, true).unwrap();
     let said = "mpirun noticed that process rank 2 with PID 0 on node b exited on signal 9 (Killed).";
     assert!(m.explain(f.clone(), said, 0).why.contains("signal 9 (SIGKILL)"));
@@ -121,7 +121,7 @@ fn who_ended_itself_was_not_killed() {
     let mut m = four();
     m.broke(0, 9.9);
     m.broke(2, 10.0);
-    m.left(ExitReport { process: 2, code: LOST, why: "ended itself: no word for 4 s".into(), peer: None }, 10.1);
+    m.left(ExitReport { process: 2, code: LOST, why: "ended itself: no message for 4 s".into(), peer: None }, 10.1);
     let f = m.verdict(13.0, false).unwrap();
     assert_eq!((f.how.clone(), f.words().as_str()), (How::Lost, "process 2 on b ended itself: no message for 4 s"));
     let said = "mpirun noticed that process rank 2 exited on signal 9 (Killed).";

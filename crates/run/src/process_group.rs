@@ -7,7 +7,7 @@ use crate::resolve::Opened;
 use crate::train::Finished;
 use paceline_base::text::counted;
 use paceline_base::{Error, Result};
-use paceline_comm::world::{self, World};
+use paceline_comm::{Started, World, world};
 use paceline_config::{Auto, Config, PlacementName, StrategyName};
 use paceline_engine::Ended;
 use paceline_kernels::cpu::Isa;
@@ -96,7 +96,7 @@ impl ProcessGroup {
     /// The processes that a launcher started this one with; alone if none did. Nothing is connected yet but the line to
     /// `paceline launch`.
     pub fn from_env(on_lost: OnLost) -> Result<Self> {
-        let started = world::started(|name| std::env::var(name).ok());
+        let started = Started::from_env();
         let expected = started.map_or(1, |s| s.processes);
         if expected > 1 && !world::has_mpi() {
             World::from_env()?; // says what is missing
@@ -108,7 +108,7 @@ impl ProcessGroup {
     pub fn leads(&self) -> bool {
         match &self.world {
             Some(world) => world.process() == 0,
-            None => world::started(|name| std::env::var(name).ok()).is_none_or(|s| s.process == 0),
+            None => Started::from_env().is_none_or(|s| s.process == 0),
         }
     }
 
@@ -165,7 +165,11 @@ impl ProcessGroup {
             self.told = client.check_in(facts)?.notes;
         }
         if self.world.is_none() {
-            self.world = Some(World::from_env()?);
+            let world = World::from_env()?;
+            if let Some(client) = &self.client {
+                client.watch(world.waiting_ranks());
+            }
+            self.world = Some(world);
         }
         let world = self.world()?;
         if world.processes() == 1 {

@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// Runs the command.
 pub fn run(flags: &Train) -> Result<End> {
-    let started = paceline::comm::world::started(|name| std::env::var(name).ok());
+    let started = paceline::comm::Started::from_env();
     let several = started.is_some_and(|s| s.processes > 1);
     if flags.summary || flags.explain {
         let (config, recorded) = configuration(flags, several)?;
