@@ -5,15 +5,15 @@ use serde::{Deserialize, Serialize};
 /// One stage in figures; times are seconds, summed over its threads.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stage {
-    /// Its name.
+    /// By which reports and verdicts know it: `read`, `decode`, `write`.
     pub name: String,
     /// Threads that work on it (stages of one pool share their threads).
     pub threads: usize,
-    /// Items handled.
+    /// Items that came out of it.
     pub items: u64,
     /// Bytes of the results.
     pub bytes: u64,
-    /// Working.
+    /// Seconds of working, over all threads.
     pub busy: f64,
     /// Waiting for input.
     pub starved: f64,
