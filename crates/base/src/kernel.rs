@@ -25,11 +25,11 @@ pub struct Call {
 /// Sizes of a dense layer's part: `y[rows, outputs] = x[rows, inputs] · w[outputs, inputs]ᵀ`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DenseDims {
-    /// Samples.
+    /// Samples of this part of the batch.
     pub rows: usize,
-    /// Output features.
+    /// Output features of this part: rows of the weights.
     pub outputs: usize,
-    /// Input features.
+    /// Input features of this part: columns of the weights.
     pub inputs: usize,
 }
 
@@ -38,7 +38,7 @@ pub struct DenseDims {
 pub enum Kernel {
     /// `y = f(x·wᵀ + b)`; args `x, w, y` and `b` if `bias`.
     DenseForward {
-        /// Sizes.
+        /// The part's own sizes, not the whole layer's.
         dims: DenseDims,
         /// Whether a bias is added.
         bias: bool,
@@ -47,14 +47,14 @@ pub enum Kernel {
     },
     /// `dx = dy·w`, then times f′ of the layer before if fused; args `dy, w, dx` and that layer's output if `through`.
     DenseBackwardData {
-        /// Sizes.
+        /// The part's own sizes, not the whole layer's.
         dims: DenseDims,
         /// Fused derivative of the activation that produced this layer's input.
         through: Option<Activation>,
     },
     /// `dw = dyᵀ·x`, `db = Σ dy`; args `dy, x, dw` and `db` if `bias`.
     DenseBackwardWeights {
-        /// Sizes.
+        /// The part's own sizes, not the whole layer's.
         dims: DenseDims,
         /// Whether the layer has a bias.
         bias: bool,
@@ -62,7 +62,7 @@ pub enum Kernel {
     /// `DenseBackwardWeights` and `Update` in one pass, the gradient never stored;
     /// args `dy, x, w, state…` and, if `bias`, `b, state of b…`.
     DenseBackwardUpdate {
-        /// Sizes.
+        /// The part's own sizes, not the whole layer's.
         dims: DenseDims,
         /// Whether the layer has a bias.
         bias: bool,
@@ -74,7 +74,7 @@ pub enum Kernel {
     /// `y = f(x ∗ w + b)`, then its maximum over windows if `pool`; args `x, w, y`, `b` if `bias`, and the codes of the
     /// maxima if `pool` and `codes`.
     ConvForward {
-        /// Sizes.
+        /// The part's own sizes, with the zeros at its own borders.
         dims: ConvDims,
         /// Whether a bias is added.
         bias: bool,
@@ -88,7 +88,7 @@ pub enum Kernel {
     /// `dx`, then times f′ of the layer before if fused; args `dy, w, dx`, the codes if `pooled`, and this layer's input
     /// if `through`.
     ConvBackwardData {
-        /// Sizes.
+        /// The part's own sizes, with the zeros at its own borders.
         dims: ConvDims,
         /// Fused derivative of the activation that produced this layer's input.
         through: Option<Activation>,
@@ -97,7 +97,7 @@ pub enum Kernel {
     },
     /// `dw` and `db`; args `dy, x, dw`, `db` if `bias`, and the codes if `pooled`.
     ConvBackwardWeights {
-        /// Sizes.
+        /// The part's own sizes, with the zeros at its own borders.
         dims: ConvDims,
         /// Whether the layer has a bias.
         bias: bool,
@@ -106,26 +106,26 @@ pub enum Kernel {
     },
     /// The maximum of each window; args `x, y` and the codes if `codes`. Of equal ones the first counts; NaN wins.
     MaxPool {
-        /// Sizes.
+        /// The part's own sizes, with the padding at its own borders.
         dims: PoolDims,
         /// Whether the places of the maxima are kept.
         codes: bool,
     },
     /// Puts each gradient where the maximum was (and adds, where windows overlap); args `dy, codes, dx`.
     MaxPoolBackward {
-        /// Sizes.
+        /// The part's own sizes, with the padding at its own borders.
         dims: PoolDims,
     },
     /// The sum of each window over `divisor`; args `x, y`.
     AveragePool {
-        /// Sizes.
+        /// The part's own sizes, with the padding at its own borders.
         dims: PoolDims,
         /// Elements of a whole window, zeros included.
         divisor: usize,
     },
     /// Its backward; args `dy, dx`.
     AveragePoolBackward {
-        /// Sizes.
+        /// The part's own sizes, with the padding at its own borders.
         dims: PoolDims,
         /// Elements of a whole window, zeros included.
         divisor: usize,
@@ -135,7 +135,7 @@ pub enum Kernel {
     BatchSums {
         /// Rows: samples times places.
         rows: usize,
-        /// Channels.
+        /// Channels of each row.
         channels: usize,
     },
     /// `y = f((x − mean) / √(variance + eps) · γ + β)` with the moments of `count` rows, `sums` of all ranks; keeps
@@ -144,7 +144,7 @@ pub enum Kernel {
     BatchNormalize {
         /// Rows of this part.
         rows: usize,
-        /// Channels.
+        /// Channels of each row.
         channels: usize,
         /// Rows over all ranks.
         count: usize,
@@ -159,7 +159,7 @@ pub enum Kernel {
     BatchInfer {
         /// Rows of this part.
         rows: usize,
-        /// Channels.
+        /// Channels of each row.
         channels: usize,
         /// Keeps the division finite.
         eps: f64,
@@ -170,7 +170,7 @@ pub enum Kernel {
     BatchGradientSums {
         /// Rows of this part.
         rows: usize,
-        /// Channels.
+        /// Channels of each row.
         channels: usize,
         /// Fused derivative of the activation that follows, by its output.
         through: Option<Activation>,
@@ -179,7 +179,7 @@ pub enum Kernel {
     BatchBackward {
         /// Rows of this part.
         rows: usize,
-        /// Channels.
+        /// Channels of each row.
         channels: usize,
         /// Rows over all ranks.
         count: usize,
@@ -193,7 +193,7 @@ pub enum Kernel {
     /// `y = (x − mean) / √(variance + eps) · γ + β` over each row, keeping `[mean, 1 / √…]` by row;
     /// args `x, γ, β, y, kept`.
     LayerNorm {
-        /// Rows.
+        /// Rows of `channels` values each.
         rows: usize,
         /// Elements of a row.
         channels: usize,
@@ -202,14 +202,14 @@ pub enum Kernel {
     },
     /// Its gradient; args `dy, x, kept, γ, dx`.
     LayerNormBackwardData {
-        /// Rows.
+        /// Rows of `channels` values each.
         rows: usize,
         /// Elements of a row.
         channels: usize,
     },
     /// Its parameters' gradients; args `dy, x, kept, dγ, dβ`.
     LayerNormBackwardWeights {
-        /// Rows.
+        /// Rows of `channels` values each.
         rows: usize,
         /// Elements of a row.
         channels: usize,
@@ -218,23 +218,23 @@ pub enum Kernel {
     Sum {
         /// Number of summands.
         inputs: usize,
-        /// Elements.
+        /// Elements of each argument.
         len: usize,
         /// Applied on the way out (after fusing).
         activation: Option<Activation>,
     },
     /// `y = f(x)`; args `x, y`.
     Activate {
-        /// f
+        /// The activation, f.
         function: Activation,
-        /// Elements.
+        /// Elements of each argument.
         len: usize,
     },
     /// `dx = dy · f′`; args `dy, saved, dx`, where `saved` is y, or x if f′ is not a function of y.
     ActivateBackward {
-        /// f
+        /// The activation, f.
         function: Activation,
-        /// Elements.
+        /// Elements of each argument.
         len: usize,
     },
     /// `y = x · mask / (1 − rate)`; its own backward; args `x, y`. The mask is a function of (seed, step, layer, global coordinate).
@@ -251,11 +251,11 @@ pub enum Kernel {
     /// Adds `[loss sum, correct, count]` to `metrics` and, if `gradient`, writes the gradient of the mean loss;
     /// args `outputs, labels, metrics` and `gradient`.
     Loss {
-        /// Which loss.
+        /// Decides the formula and what the labels mean.
         loss: Loss,
         /// Samples of this part.
         rows: usize,
-        /// Classes.
+        /// Values of a row of the logits.
         classes: usize,
         /// Whether the gradient is written.
         gradient: bool,
@@ -266,20 +266,20 @@ pub enum Kernel {
     Add(Strided),
     /// Sets all elements to zero; args `to`.
     Zero {
-        /// Elements.
+        /// Elements of each argument.
         len: usize,
     },
     /// Adds what was left over before, keeps the largest and leaves the rest over; args `x, left`, both written. Largest is
     /// judged by the first 16 bits of an `f32` without its sign; of equal ones the first are kept.
     Sparsify {
-        /// Elements.
+        /// Elements of each argument.
         len: usize,
         /// How many are kept.
         keep: usize,
     },
     /// Moves parameters by their gradients; args `w, g, state…`.
     Update {
-        /// The rule.
+        /// Gives the number of state arguments.
         rule: Rule,
         /// Runs of elements by their regularisation.
         segments: Vec<Segment>,
@@ -299,11 +299,11 @@ pub struct LocalResponse {
     pub out_channels: usize,
     /// Channels in a window: those from ⌊size / 2⌋ before to ⌈size / 2⌉ − 1 behind.
     pub size: usize,
-    /// α
+    /// α, the weight of the neighbours' squares.
     pub alpha: f64,
-    /// β
+    /// β, the exponent.
     pub beta: f64,
-    /// k
+    /// k, added to the sum before the power.
     pub k: f64,
 }
 
@@ -484,9 +484,9 @@ impl Kernel {
 pub enum Values<'a> {
     /// `byte · scale + offset`
     U8 {
-        /// Raw values.
+        /// As they lie in the file.
         bytes: &'a [u8],
-        /// Factor.
+        /// A byte is multiplied by it first.
         scale: f32,
         /// Added after scaling.
         offset: f32,

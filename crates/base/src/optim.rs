@@ -10,12 +10,12 @@ pub enum Rule {
     Sgd,
     /// v ← m·v + g; w ← w − r·v
     Momentum {
-        /// m
+        /// m, from 0 up to but without 1.
         momentum: f64,
     },
     /// v ← m·v + g; w ← w − r·(g + m·v)
     Nesterov {
-        /// m
+        /// m, from 0 up to but without 1.
         momentum: f64,
     },
     /// m, v moving averages of g, g²; w ← w − r·m̂ / (√v̂ + eps)
@@ -71,7 +71,7 @@ impl Rule {
 /// A run of elements in an update that share their regularisation.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Segment {
-    /// First element.
+    /// First element, counted in the update's arguments.
     pub start: usize,
     /// Number of elements.
     pub len: usize,

@@ -24,7 +24,7 @@ pub enum Holding {
 pub struct Piece {
     /// Where it is.
     pub rank: usize,
-    /// Which coordinates.
+    /// The coordinates that it holds.
     pub region: Region,
 }
 

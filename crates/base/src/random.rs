@@ -8,9 +8,9 @@
 pub enum Use {
     /// Initial parameter values.
     Init = 1,
-    /// Dropout masks.
+    /// Dropout masks, by step and coordinate.
     Dropout = 2,
-    /// Fake data.
+    /// Made-up samples (`fake`).
     Data = 3,
     /// Augmentation of training samples.
     Augment = 4,

@@ -53,11 +53,11 @@ pub struct StageFigures {
     pub name: String,
     /// Threads that work on it (stages of one pool share their threads).
     pub threads: usize,
-    /// Items handled.
+    /// Items that came out of it.
     pub items: u64,
     /// Bytes of the results.
     pub bytes: u64,
-    /// Seconds of work.
+    /// Seconds of working, over all threads.
     pub busy: f64,
     /// Seconds of waiting for input.
     pub starved: f64,

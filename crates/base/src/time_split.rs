@@ -19,7 +19,7 @@ pub enum Activity {
     Transfer,
     /// The optimiser's update.
     Update,
-    /// Writing checkpoints.
+    /// Handing over checkpoints; the writing itself is another thread's.
     Checkpoint,
 }
 
@@ -73,7 +73,7 @@ pub struct TimeSplit {
     /// The optimiser's update.
     #[serde(with = "number")]
     pub update: f64,
-    /// Writing checkpoints.
+    /// Handing over checkpoints.
     #[serde(with = "number")]
     pub checkpoint: f64,
 }

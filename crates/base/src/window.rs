@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// keeps them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ConvDims {
-    /// Samples.
+    /// Samples of this part of the batch.
     pub samples: usize,
     /// Rows of the input that this part reads.
     pub height: usize,
@@ -66,13 +66,13 @@ impl ConvDims {
 /// Sizes of a pool's part: every channel by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PoolDims {
-    /// Samples.
+    /// Samples of this part of the batch.
     pub samples: usize,
     /// Rows of the input that this part reads.
     pub height: usize,
     /// Columns of the input that this part reads.
     pub width: usize,
-    /// Channels.
+    /// Channels of this part; as many come out.
     pub channels: usize,
     /// Rows of the output.
     pub out_height: usize,

@@ -2,6 +2,36 @@
 //!
 //! The engine is generic over [`Device`](paceline_kernels::Device) and [`Comm`](paceline_comm::Comm): it holds buffer
 //! ids, never memory. It prints nothing; an [`Observer`] is told what happens.
+//!
+//! A [`Rank`] executes single steps; [`train`] is the loop around them, the same on every rank, with evaluation, early stopping
+//! and [checkpoints](checkpoint).
+//!
+//! ```
+//! use paceline_base::kernel::StepArgs;
+//! use paceline_engine::checkpoint::initialize;
+//! use paceline_engine::{Batch, Rank};
+//! use paceline_kernels::Reference;
+//! use std::sync::Arc;
+//!
+//! let made_up = paceline_data::FakeSpec { shape: vec![4], classes: 3, count: 60 };
+//! let data = paceline_data::Fake::train(&made_up, 1);
+//! let graph = paceline_graph::Graph::build("softmax", &paceline_graph::presets::softmax(), &[4], 3, 0.0)?;
+//! let plan = paceline_plan::Plan::data_parallel(1);
+//! let batches = paceline_plan::Batches { train: vec![60], evaluate: vec![] };
+//! let schedule = paceline_plan::lower(&graph, &plan, &batches, paceline_base::optim::Rule::Sgd, &[])?;
+//!
+//! let comm = paceline_comm::threads(1).swap_remove(0);
+//! let mut rank = Rank::new(Reference::new(), comm, Arc::new(schedule))?;
+//! initialize(&mut rank, &graph, 1)?;
+//! let row = |row| row;
+//! let mut step = |step| {
+//!     let args = StepArgs { seed: 1, step, rate: 0.1, scale: 1.0 / 60.0 };
+//!     rank.step(0, &Batch::new(&data, &row), &args, 0.0)
+//! };
+//! let first = step(0)?.loss;
+//! assert!(step(1)?.loss < first);
+//! # Ok::<(), paceline_base::Error>(())
+//! ```
 
 pub mod checkpoint;
 mod init;

@@ -28,16 +28,16 @@ pub struct Batch<'a> {
 /// Where the rows of a batch are.
 #[derive(Clone, Copy)]
 pub enum Rows<'a> {
-    /// In memory.
+    /// Decoded and in memory, read at random.
     Memory {
-        /// The samples.
+        /// All samples of the set, not only this batch's.
         samples: &'a dyn Samples,
         /// The sample at a row of this batch.
         at: &'a dyn Fn(usize) -> usize,
     },
     /// Made ready by others, ahead of time.
     Supply {
-        /// By whom.
+        /// Whoever decodes them; asked by position.
         supply: &'a dyn Supply,
         /// Position of the first row.
         start: u64,
@@ -48,7 +48,7 @@ pub enum Rows<'a> {
 
 /// The batch after a batch that is in memory.
 pub struct Next<'a> {
-    /// Its phase.
+    /// Its phase in the schedule.
     pub phase: usize,
     /// What it will be known by.
     pub id: u64,
@@ -80,7 +80,7 @@ pub struct StepResult {
     pub loss: f64,
     /// Samples classified rightly.
     pub correct: f64,
-    /// Samples.
+    /// Samples that were counted, over all ranks.
     pub count: f64,
     /// Sum of the ranks' control words.
     pub control: f64,
@@ -141,9 +141,9 @@ struct DeferredStep {
 
 /// A rank that can execute the phases of a schedule.
 pub struct Rank<D: Device, C: Comm> {
-    /// What computes.
+    /// Holds this rank's memory and runs its kernels.
     pub device: D,
-    /// What connects.
+    /// Connects it to the other ranks.
     pub comm: C,
     /// What is executed.
     pub schedule: Arc<Schedule>,

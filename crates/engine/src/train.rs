@@ -83,12 +83,12 @@ pub struct Scores {
     pub loss_sum: f64,
     /// Samples classified rightly.
     pub correct: f64,
-    /// Samples.
+    /// Samples that were counted, over all ranks.
     pub count: f64,
 }
 
 impl Scores {
-    /// Mean loss.
+    /// Mean loss of a sample; NaN without samples.
     pub fn loss(&self) -> f64 {
         self.loss_sum / self.count
     }
@@ -118,7 +118,7 @@ impl std::iter::Sum for Scores {
 /// Where training stands: what a checkpoint keeps besides tensors, so that a resume is exact also in mid-epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
-    /// Epochs completed.
+    /// Epochs that are completed, with their evaluation.
     pub epoch: u64,
     /// Steps done in the current epoch.
     pub step_in_epoch: u64,
@@ -191,7 +191,7 @@ pub struct StepEvent {
     pub loss: f64,
     /// Accuracy over the global batch.
     pub accuracy: f64,
-    /// Learning rate.
+    /// Learning rate of this step.
     pub rate: f64,
     /// Where this rank's time went.
     pub split: TimeSplit,
@@ -256,7 +256,7 @@ pub enum Ended {
 /// How training ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
-    /// Why.
+    /// Whether it came to its end, and if not, who ended it.
     pub ended: Ended,
     /// Where it stands.
     pub progress: Progress,
@@ -265,16 +265,16 @@ pub struct Outcome {
 /// Samples to train or to evaluate on.
 #[derive(Clone, Copy)]
 pub enum Input<'a> {
-    /// In memory.
+    /// Decoded and in memory, read at random.
     Memory {
-        /// The samples.
+        /// All samples of the set.
         samples: &'a dyn Samples,
         /// Which of them stands where.
         visits: &'a Visits,
     },
     /// Decoded ahead by others, pass after pass.
     Supply {
-        /// By whom.
+        /// Whoever decodes them; asked by position.
         supply: &'a dyn Supply,
         /// Samples of one pass, over all ranks.
         len: usize,
@@ -307,13 +307,13 @@ impl Input<'_> {
 /// What is trained, on what, and how.
 #[derive(Clone, Copy)]
 pub struct Job<'a> {
-    /// The model.
+    /// The model; the rank's schedule was lowered from it.
     pub graph: &'a Graph,
     /// Samples to train on; a pass of a supply is an epoch.
     pub training: Input<'a>,
     /// Samples to validate on; a pass of a supply is the evaluation after an epoch.
     pub validation: Input<'a>,
-    /// How.
+    /// The same on every rank.
     pub options: &'a TrainOptions,
     /// Writes checkpoints; on rank 0 only.
     pub saver: Option<&'a Saver>,

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{SOME_LEAVE, Toy, Trained, distance, run, run_from};
+use common::{SOME_DEFER, Toy, Trained, distance, run, run_from};
 use paceline_base::op::Activation;
 use paceline_base::optim::Rule;
 use paceline_engine::Progress;
@@ -78,7 +78,7 @@ fn continued(ranks: usize, steps: std::ops::Range<usize>, from: Option<&Checkpoi
     plan.store = Store { update: UpdateMode::Replicated, bucket: 100, compression };
     let cpu = || Cpu::new(CpuOptions::default()).unwrap();
     let rule = Rule::Momentum { momentum: 0.9 };
-    run_from(&graph(), &plan, rule, cpu, &Toy::new(48, &[12], 3), 16, steps, from, SOME_LEAVE)
+    run_from(&graph(), &plan, rule, cpu, &Toy::new(48, &[12], 3), 16, steps, from, SOME_DEFER)
 }
 
 /// By parameter: the sum over ranks of what is held back.

@@ -4,7 +4,7 @@
 mod common;
 
 use common::nets::{BRANCHES, GREY, PLAIN, RESIDUAL, net};
-use common::{SOME_LEAVE, Toy, distance, random_plan, run, run_from, same, simulator_agrees, two_plans};
+use common::{SOME_DEFER, Toy, distance, random_plan, run, run_from, same, simulator_agrees, two_plans};
 use paceline_base::optim::Rule;
 use paceline_data::Labelled;
 use paceline_engine::Progress;
@@ -101,7 +101,7 @@ fn running_moments_are_saved_and_restored_under_another_plan() {
     saver.finish().unwrap();
     let (checkpoint, _) = latest(dir.path()).unwrap().unwrap();
     for second in [Plan::data_parallel(1), random_plan(&graph, 4, 9, UpdateMode::Replicated, 100)] {
-        let rest = run_from(&graph, &second, RULES[1], Reference::new, &data, 4, 3..5, Some(&checkpoint), SOME_LEAVE);
+        let rest = run_from(&graph, &second, RULES[1], Reference::new, &data, 4, 3..5, Some(&checkpoint), SOME_DEFER);
         let (d, name) = distance(&rest.snapshot, &whole.snapshot);
         assert!(d < 1e-10, "{name} differs by {d:e} under {second:?}");
         assert!((rest.results[2].loss - whole.results[5].loss).abs() < 1e-9, "evaluation with running moments");

@@ -16,16 +16,16 @@ pub struct Param {
     pub name: String,
     /// Number in the model: its random stream.
     pub id: u32,
-    /// Its declaration.
+    /// What its operator declared.
     pub spec: ParamSpec,
-    /// L2 penalty.
+    /// L2 penalty of its update; 0 where the operator says that it does not decay.
     pub l2: f64,
 }
 
 /// One operator in its place.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// Unique name.
+    /// Unique in the model; plan files and parameters use it.
     pub name: String,
     /// What it computes.
     pub op: Arc<dyn Operator>,
@@ -33,16 +33,16 @@ pub struct Node {
     pub inputs: Vec<NodeId>,
     /// Shape of one sample's output.
     pub shape: Vec<usize>,
-    /// Its parameters.
+    /// In the order in which its operator declares them.
     pub params: Vec<Param>,
 }
 
 /// A model: nodes in topological order, the input first, the loss last.
 #[derive(Clone, Debug)]
 pub struct Graph {
-    /// For people.
+    /// For people: the preset or the `name` of the model file.
     pub name: String,
-    /// The nodes.
+    /// The input first, the loss last, every node behind those it reads.
     pub nodes: Vec<Node>,
     /// Classes of the data it is built for.
     pub classes: usize,

@@ -117,7 +117,7 @@ pub struct LayerSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "a number, or \"classes\"")]
 pub enum Units {
-    /// So many.
+    /// This number of units.
     Count(usize),
     /// By name; only `classes`.
     Named(String),
@@ -129,7 +129,7 @@ pub enum Units {
 pub enum Pair {
     /// The same for both.
     Both(usize),
-    /// Height, width.
+    /// Height first, then width.
     Each([usize; 2]),
 }
 
@@ -147,7 +147,7 @@ impl Pair {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "a number, two for height and width such as [1, 2], or \"same\"")]
 pub enum Padding {
-    /// So many.
+    /// This many zeros above and below, left and right.
     Sides(Pair),
     /// By name; only `same`.
     Named(String),

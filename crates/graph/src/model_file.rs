@@ -60,7 +60,7 @@ use serde::{Deserialize, Serialize};
 pub struct ModelFile {
     /// Version of this format.
     pub format: u32,
-    /// For people.
+    /// For people; empty if the file gives none.
     #[serde(default)]
     pub name: Option<String>,
     /// The layers, in order.

@@ -8,15 +8,15 @@ use serde::Serialize;
 /// One layer's line.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LayerLine {
-    /// Its name.
+    /// The layer's name.
     pub name: String,
-    /// Its type.
+    /// The layer's `type` in a model file.
     pub kind: String,
     /// Whose outputs it reads.
     pub inputs: String,
     /// Output shape with the sample axis.
     pub shape: String,
-    /// Trainable values.
+    /// Trainable values; running moments are not counted.
     pub parameters: usize,
     /// Forward floating-point operations per sample.
     pub flops: f64,

@@ -27,7 +27,7 @@ pub struct Tuning {
 /// The algorithm of one convolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConvChoice {
-    /// Which one.
+    /// The convolution, without its number of samples.
     #[serde(flatten)]
     pub case: ConvCase,
     /// How it is computed.

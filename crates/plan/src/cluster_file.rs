@@ -36,7 +36,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClusterFile {
     format: u32,
-    /// The hosts.
+    /// One for each host that was measured.
     #[serde(rename = "host")]
     pub hosts: Vec<Host>,
     /// The links, one for each pair of hosts.
@@ -44,7 +44,7 @@ pub struct ClusterFile {
     pub links: Vec<Link>,
 }
 
-/// One host.
+/// One host with its measured speeds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Host {
     /// As it calls itself.
@@ -82,7 +82,7 @@ pub struct Host {
 /// The link between two hosts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Link {
-    /// Which two.
+    /// The names of the two, in any order.
     pub hosts: [String; 2],
     /// Seconds until a small message arrives.
     pub latency_s: f64,

@@ -21,9 +21,9 @@ pub enum Size {
     Exact(usize),
     /// A sparse amount.
     UpTo {
-        /// At most.
+        /// Elements at most: what memory is planned for.
         max: usize,
-        /// On average.
+        /// Elements on average: what the simulator costs.
         expected: usize,
     },
 }
@@ -31,7 +31,7 @@ pub enum Size {
 /// "After that task": of this step (lag 0), of the one before (lag 1), or of s steps before (bounded staleness).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Edge {
-    /// Which task.
+    /// Index in the same phase.
     pub task: TaskId,
     /// How many steps back.
     pub lag: usize,
@@ -47,7 +47,7 @@ pub enum TaskKind {
     },
     /// Puts a region of the data into a buffer.
     Load {
-        /// Where to.
+        /// Buffer of the task's rank that is filled.
         buffer: BufferId,
         /// Samples of the batch, and the region of each sample's own coordinates.
         rows: Range<usize>,
@@ -58,7 +58,7 @@ pub enum TaskKind {
     },
     /// Puts class labels into a buffer.
     LoadLabels {
-        /// Where to.
+        /// Buffer of the task's rank that is filled.
         buffer: BufferId,
         /// Samples of the batch.
         rows: Range<usize>,
@@ -67,7 +67,7 @@ pub enum TaskKind {
     Compute(Call),
     /// Sends a buffer from this task's rank to another.
     Transfer {
-        /// Receiver.
+        /// Rank that receives it.
         to: usize,
         /// Buffer on the sender.
         source: BufferId,
@@ -76,9 +76,9 @@ pub enum TaskKind {
     },
     /// A collective among several ranks, in place.
     Collective {
-        /// Which.
+        /// What becomes of the members' buffers.
         what: Collective,
-        /// Members, ascending.
+        /// Ranks that take part, ascending.
         group: Vec<usize>,
         /// The buffer of each member.
         buffers: Vec<BufferId>,
@@ -87,7 +87,7 @@ pub enum TaskKind {
     Update(Call),
 }
 
-/// One task.
+/// One entry of the schedule: a kernel, a message, a collective, a load or an update.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Task {
     /// The rank that runs it (sender of a transfer; first member of a collective).
@@ -98,7 +98,7 @@ pub struct Task {
     pub part: usize,
     /// What it does.
     pub kind: TaskKind,
-    /// How much.
+    /// Elements that it moves or makes; for costs, never for loops.
     pub size: Size,
     /// Global issue order of messages and collectives.
     pub seq: Option<u64>,
@@ -118,11 +118,11 @@ pub enum PhaseKind {
 /// One kind of step, for one batch size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Phase {
-    /// What kind.
+    /// Whether it trains.
     pub kind: PhaseKind,
     /// Samples in its (global) batch.
     pub samples: usize,
-    /// Its tasks.
+    /// In issue order, of all ranks.
     pub tasks: Vec<Task>,
 }
 
@@ -140,9 +140,9 @@ pub enum Life {
 /// One buffer of one rank.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Buffer {
-    /// For people.
+    /// For people (`--explain`, errors); never looked up.
     pub name: String,
-    /// Elements.
+    /// Number of elements.
     pub len: usize,
     /// How long it lives.
     pub life: Life,
@@ -155,11 +155,11 @@ pub struct BucketEntry {
     pub param: String,
     /// Its number in the model.
     pub id: u32,
-    /// Which coordinates.
+    /// Its coordinates in the whole parameter.
     pub region: Region,
     /// First element in the bucket.
     pub offset: usize,
-    /// L2 penalty.
+    /// L2 penalty of its update.
     pub l2: f64,
 }
 
@@ -170,7 +170,7 @@ pub struct Bucket {
     pub group: Vec<usize>,
     /// What is in it.
     pub entries: Vec<BucketEntry>,
-    /// Elements.
+    /// Number of elements.
     pub len: usize,
     /// True if each member keeps the optimiser state of its chunk only.
     pub sharded: bool,
@@ -203,7 +203,7 @@ pub struct Schedule {
     pub ranks: usize,
     /// How parameters move.
     pub rule: Rule,
-    /// By rank.
+    /// By rank, then by [`BufferId`].
     pub buffers: Vec<Vec<Buffer>>,
     /// By rank: where the buffers lie.
     pub arenas: Vec<Arena>,

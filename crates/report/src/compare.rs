@@ -33,11 +33,11 @@ pub struct Row {
     pub cores: usize,
     /// The settings in which this run differs from others, where they have no column of their own.
     pub differs: String,
-    /// Global batch.
+    /// Samples of a step over all ranks.
     pub batch: u64,
-    /// Epochs done.
+    /// Epochs that are completed.
     pub epochs: u64,
-    /// Epochs planned.
+    /// Epochs that were asked for; early stopping may end before.
     pub epochs_planned: u64,
     /// How the run stands.
     pub status: Status,

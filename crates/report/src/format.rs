@@ -55,7 +55,7 @@ pub(crate) fn seconds(value: f64) -> String {
     }
 }
 
-/// A throughput.
+/// A throughput, in as many digits as can be meant.
 pub(crate) fn rate(value: f64) -> String {
     match value {
         v if !v.is_finite() || v < 0.0 => NONE.into(),

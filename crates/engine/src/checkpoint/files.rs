@@ -18,9 +18,9 @@ use std::path::{Path, PathBuf};
 /// The numbers of a tensor.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TensorData {
-    /// Single precision.
+    /// Of a device that computes in f32.
     F32(Vec<f32>),
-    /// Double precision.
+    /// Of the reference device.
     F64(Vec<f64>),
 }
 
@@ -62,11 +62,11 @@ impl TensorData {
 /// A named tensor.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tensor {
-    /// Global name.
+    /// As in the file: the parameter, or `parameter.state`.
     pub name: String,
-    /// Global shape.
+    /// Shape of the whole tensor.
     pub shape: Vec<usize>,
-    /// Row-major numbers.
+    /// Its elements, row-major.
     pub data: TensorData,
 }
 
@@ -87,9 +87,9 @@ impl Tensor {
 pub struct Identity {
     /// Seed of the run.
     pub seed: u64,
-    /// Global batch.
+    /// Samples of a step over all ranks.
     pub batch: usize,
-    /// Update rule.
+    /// The optimiser whose state lies beside the parameters.
     pub rule: Rule,
     /// Content of the training samples.
     pub data: String,
@@ -97,7 +97,7 @@ pub struct Identity {
     pub model: Vec<(String, Vec<usize>)>,
 }
 
-/// `manifest.toml`
+/// `manifest.toml`: written last, so that a checkpoint with one is whole.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// Version of this format.
@@ -117,7 +117,7 @@ pub struct Manifest {
 pub struct FileEntry {
     /// Name in the checkpoint's folder.
     pub name: String,
-    /// Length.
+    /// Length of the file in bytes.
     pub bytes: u64,
     /// SHA-256 of the content.
     pub sha256: String,
@@ -128,14 +128,14 @@ pub struct FileEntry {
 pub struct Checkpoint {
     /// Where it lies.
     pub path: PathBuf,
-    /// Its manifest.
+    /// Checked against the files when it was read.
     pub manifest: Manifest,
     model: Vec<Tensor>,
     optimizer: Vec<Tensor>,
 }
 
 impl Checkpoint {
-    /// A parameter.
+    /// A parameter by its global name; an error if there is none of it.
     pub fn model_tensor(&self, name: &str) -> Result<&Tensor> {
         self.find(&self.model, name, "parameter")
     }
@@ -156,7 +156,7 @@ impl Checkpoint {
         self.model.iter().map(|t| self.held_back(&t.name).len()).max().unwrap_or(0)
     }
 
-    /// All parameters.
+    /// All parameters, in the order of the file.
     pub fn model(&self) -> &[Tensor] {
         &self.model
     }

@@ -75,11 +75,11 @@ pub fn run<D: Device>(
     batch: usize,
     steps: usize,
 ) -> Trained {
-    run_from(graph, plan, rule, device, data, batch, 0..steps, None, SOME_LEAVE)
+    run_from(graph, plan, rule, device, data, batch, 0..steps, None, SOME_DEFER)
 }
 
-/// Most steps leave updates to the next one, so that all ways from step to step are tested wherever steps are.
-pub const SOME_LEAVE: fn(usize) -> bool = |step| step % 3 != 1;
+/// Most steps defer updates to the next one, so that all ways from step to step are tested wherever steps are.
+pub const SOME_DEFER: fn(usize) -> bool = |step| step % 3 != 1;
 
 /// The same for these steps, from a checkpoint on if there is one.
 #[allow(clippy::too_many_arguments)] // what a test varies

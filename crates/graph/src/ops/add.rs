@@ -8,7 +8,7 @@ use std::ops::Range;
 /// Adds inputs of equal shape.
 #[derive(Debug)]
 pub struct Add {
-    /// How many.
+    /// How many tensors are added, at least two.
     pub inputs: usize,
 }
 

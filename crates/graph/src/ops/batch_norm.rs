@@ -14,7 +14,7 @@ use paceline_base::region::{Region, Strided};
 use paceline_base::{Error, Result};
 use std::ops::Range;
 
-/// Batch normalisation.
+/// Normalises each channel over the global batch and all pixels.
 #[derive(Debug)]
 pub struct BatchNorm {
     /// Keeps the division finite.

@@ -10,7 +10,7 @@ use std::ops::Range;
 /// Joins inputs along one axis.
 #[derive(Debug)]
 pub struct Concatenate {
-    /// How many.
+    /// How many tensors are joined, at least two.
     pub inputs: usize,
     /// Which axis of [sample, …]; the last if `None`.
     pub axis: Option<usize>,

@@ -13,7 +13,7 @@ use paceline_base::window::ConvDims;
 use paceline_base::{Error, Result};
 use std::ops::Range;
 
-/// A convolution.
+/// A two-dimensional convolution, channels last, with groups and dilation.
 #[derive(Debug)]
 pub struct Conv {
     /// Channels of the output.

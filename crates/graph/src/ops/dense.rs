@@ -13,7 +13,7 @@ use std::ops::Range;
 /// A dense layer.
 #[derive(Debug)]
 pub struct Dense {
-    /// Output features.
+    /// Output features of the whole layer.
     pub units: usize,
     /// Whether a bias is added.
     pub bias: bool,

@@ -12,11 +12,11 @@ use std::ops::Range;
 pub struct LocalResponseNorm {
     /// Channels in a window.
     pub size: usize,
-    /// α
+    /// α, the weight of the neighbours' squares.
     pub alpha: f64,
-    /// β
+    /// β, the exponent.
     pub beta: f64,
-    /// k
+    /// k, added to the sum before the power.
     pub k: f64,
 }
 

@@ -10,7 +10,7 @@ use std::ops::Range;
 /// The end of the network.
 #[derive(Debug)]
 pub struct LossOp {
-    /// Which loss.
+    /// Its formula.
     pub loss: Loss,
     /// Classes of the data set.
     pub classes: usize,

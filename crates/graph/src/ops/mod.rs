@@ -66,9 +66,9 @@ pub struct Needs {
 pub struct ParamSpec {
     /// Short name: `weight`, `bias`.
     pub name: &'static str,
-    /// Global shape.
+    /// Shape of the whole tensor, of which a part may hold a region.
     pub shape: Vec<usize>,
-    /// Initial values.
+    /// What its elements begin as; a function of global coordinates.
     pub init: Init,
     /// (fan in, fan out), for the initial values.
     pub fans: (usize, usize),
@@ -85,7 +85,7 @@ pub enum Role {
     Input(usize),
     /// The i-th parameter.
     Param(usize),
-    /// The output.
+    /// What the part makes.
     Output,
     /// Gradient of the output.
     OutputGrad,
@@ -107,9 +107,9 @@ pub enum Role {
 pub enum Launch {
     /// A kernel with roles in place of buffers.
     Kernel {
-        /// The kernel.
+        /// With the sizes of the part.
         kernel: Kernel,
-        /// Its arguments.
+        /// What each argument of the kernel is; lowering puts buffers in their place.
         args: Vec<Role>,
     },
     /// A saved buffer becomes the sum of those of all parts that use the same region of a parameter: what every part did
@@ -138,7 +138,7 @@ pub struct Local<'a> {
     pub input_grads: &'a [bool],
 }
 
-/// An operator.
+/// What a model file's layer computes: pure functions of shapes and regions. Lowering asks them; devices never see them.
 pub trait Operator: fmt::Debug + Send + Sync {
     /// The name used in model files and tables.
     fn kind(&self) -> String;
@@ -199,7 +199,7 @@ pub trait Operator: fmt::Debug + Send + Sync {
     fn flops(&self, inputs: &[&[usize]]) -> f64;
 }
 
-/// `[batch, shape…]`
+/// The shape of a batch: `[batch, shape…]`.
 pub fn batched(batch: usize, shape: &[usize]) -> Vec<usize> {
     std::iter::once(batch).chain(shape.iter().copied()).collect()
 }

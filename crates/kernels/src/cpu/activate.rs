@@ -42,7 +42,7 @@ pub(crate) trait Behind: Copy + Sync {
     unsafe fn gradient<S: Simd>(self, s: S, dy: S::V, y: *const f32, mask: Option<S::M>) -> S::V;
 }
 
-/// None.
+/// No activation: values pass as they are.
 #[derive(Clone, Copy)]
 pub(crate) struct Nothing;
 

@@ -15,7 +15,7 @@ pub enum Isa {
     Avx512,
     /// AVX2 and FMA: 8 lanes.
     Avx2,
-    /// Plain Rust.
+    /// Plain Rust, whatever the processor.
     Portable,
 }
 

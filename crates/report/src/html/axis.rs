@@ -15,7 +15,7 @@ pub(crate) enum Scale {
     Log,
 }
 
-/// An axis.
+/// A range with its ticks, and how values map to it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Axis {
     pub from: f64,

@@ -5,8 +5,9 @@
 
 use std::fmt::Write;
 
+use maud::{Markup, Render, html};
+
 use super::axis::{Axis, Scale};
-use super::escape::Esc;
 
 const WIDTH: f64 = 560.0;
 const HEIGHT: f64 = 310.0;
@@ -19,7 +20,7 @@ const BOTTOM: f64 = 46.0;
 pub(crate) const COLOURS: usize = 10;
 /// Curves with so few points also show the points, unless there are too many curves to tell points apart.
 const MARKED: usize = 30;
-/// Too many.
+/// More curves than this are too many to tell points apart.
 const CROWD: usize = 8;
 /// Curves with more points than this are drawn finer: they are noisy.
 const NOISY: usize = 100;
@@ -34,7 +35,7 @@ pub(crate) enum Stroke {
     Points,
 }
 
-/// One curve.
+/// A run's values in a chart.
 #[derive(Clone, Debug)]
 pub(crate) struct Curve {
     /// Number of the run, which gives the colour.
@@ -49,7 +50,7 @@ pub(crate) struct Curve {
     pub points: Vec<(f64, f64)>,
 }
 
-/// A chart.
+/// Curves over one pair of axes.
 pub(crate) struct Chart {
     pub title: &'static str,
     pub x_title: String,
@@ -66,9 +67,24 @@ pub(crate) struct Chart {
     pub curves: Vec<Curve>,
 }
 
-impl Chart {
+impl Render for Chart {
     /// The chart as a `<figure>`.
-    pub(crate) fn svg(&self) -> String {
+    fn render(&self) -> Markup {
+        html! {
+            figure.chart.card {
+                figcaption { (self.title) }
+                @match self.axes() {
+                    Some((x_axis, y_axis)) => (self.plot(&x_axis, &y_axis)),
+                    None => p.empty { "nothing was recorded for this" },
+                }
+            }
+        }
+    }
+}
+
+impl Chart {
+    /// The axes; none where there is nothing to draw.
+    fn axes(&self) -> Option<(Axis, Axis)> {
         let drawn = |(x, y): &(f64, f64)| x.is_finite() && y.is_finite();
         let points = || self.curves.iter().flat_map(|curve| &curve.points).filter(|point| drawn(point));
         let free = (f64::NEG_INFINITY, f64::INFINITY);
@@ -79,70 +95,52 @@ impl Chart {
         let ends = [first - room, last + room];
         let x_axis = Axis::new(points().map(|p| p.0).chain(ends), self.x_scale, 6, free);
         let y_axis = Axis::new(points().map(|p| p.1), self.y_scale, 5, limits);
-        let mut out = format!("<figure class=\"chart card\"><figcaption>{}</figcaption>", Esc(self.title));
-        let (Some(x_axis), Some(y_axis)) = (x_axis, y_axis) else {
-            out.push_str("<p class=\"empty\">nothing was recorded for this</p></figure>");
-            return out;
-        };
+        x_axis.zip(y_axis)
+    }
+
+    fn plot(&self, x_axis: &Axis, y_axis: &Axis) -> Markup {
         let at = |&(x, y): &(f64, f64)| {
             let x = LEFT + x_axis.position(x)? * (WIDTH - LEFT - RIGHT);
             let y = HEIGHT - BOTTOM - y_axis.position(y)? * (HEIGHT - TOP - BOTTOM);
             Some((x, y))
         };
-        let data = self.pointer_data(&at);
-        write!(
-            out,
-            "<div class=\"plot\"><svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\" data-points=\"{}\">",
-            Esc(self.title),
-            Esc(data)
-        )
-        .unwrap();
-        self.draw_axes(&mut out, &x_axis, &y_axis);
-        for curve in &self.curves {
-            draw_curve(&mut out, curve, self.curves.len() > CROWD, &at);
+        html! {
+            div.plot {
+                svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img" aria-label=(self.title) data-points=(self.pointer_data(&at)) {
+                    (self.draw_axes(x_axis, y_axis))
+                    @for curve in &self.curves { (draw_curve(curve, self.curves.len() > CROWD, &at)) }
+                    line.cursor y1=(TOP) y2=(HEIGHT - BOTTOM) {}
+                    @for curve in self.curves.iter().filter(|curve| !curve.silent) {
+                        circle.dot.{ "r" (curve.run % COLOURS) } r="4" {}
+                    }
+                }
+                div.tip hidden {}
+            }
         }
-        write!(out, "<line class=\"cursor\" y1=\"{TOP}\" y2=\"{}\"/>", HEIGHT - BOTTOM).unwrap();
-        for curve in self.curves.iter().filter(|curve| !curve.silent) {
-            write!(out, "<circle class=\"dot r{}\" r=\"4\"/>", curve.run % COLOURS).unwrap();
-        }
-        out.push_str("</svg><div class=\"tip\" hidden></div></div></figure>");
-        out
     }
 
-    fn draw_axes(&self, out: &mut String, x_axis: &Axis, y_axis: &Axis) {
+    fn draw_axes(&self, x_axis: &Axis, y_axis: &Axis) -> Markup {
         let bottom = HEIGHT - BOTTOM;
-        out.push_str("<g class=\"axis\">");
-        for &tick in &y_axis.ticks {
-            let y = bottom - y_axis.position(tick).unwrap_or(0.0) * (bottom - TOP);
-            let label = if self.percent { y_axis.percent(tick) } else { y_axis.label(tick) };
-            write!(
-                out,
-                "<line x1=\"{LEFT}\" x2=\"{}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/><text x=\"{}\" y=\"{y:.1}\" dy=\".35em\" text-anchor=\"end\">{}</text>",
-                WIDTH - RIGHT,
-                LEFT - 8.0,
-                Esc(label)
-            )
-            .unwrap();
+        let row = |tick: f64| tenth(bottom - y_axis.position(tick).unwrap_or(0.0) * (bottom - TOP));
+        let column = |tick: f64| tenth(LEFT + x_axis.position(tick).unwrap_or(0.0) * (WIDTH - LEFT - RIGHT));
+        html! {
+            g.axis {
+                @for &tick in &y_axis.ticks {
+                    @let y = row(tick);
+                    line x1=(LEFT) x2=(WIDTH - RIGHT) y1=(y) y2=(y) {}
+                    text x=(LEFT - 8.0) y=(y) dy=".35em" text-anchor="end" {
+                        @if self.percent { (y_axis.percent(tick)) } @else { (y_axis.label(tick)) }
+                    }
+                }
+                @for &tick in &x_axis.ticks {
+                    @let x = column(tick);
+                    line.minor x1=(x) x2=(x) y1=(TOP) y2=(bottom) {}
+                    text x=(x) y=(bottom + 18.0) text-anchor="middle" { (x_axis.label(tick)) }
+                }
+                line.base x1=(LEFT) x2=(WIDTH - RIGHT) y1=(bottom) y2=(bottom) {}
+                text.name x=((LEFT + WIDTH - RIGHT) / 2.0) y=(HEIGHT - 6.0) text-anchor="middle" { (self.x_title) }
+            }
         }
-        for &tick in &x_axis.ticks {
-            let x = LEFT + x_axis.position(tick).unwrap_or(0.0) * (WIDTH - LEFT - RIGHT);
-            write!(
-                out,
-                "<line class=\"minor\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{bottom}\"/><text x=\"{x:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
-                bottom + 18.0,
-                Esc(x_axis.label(tick))
-            )
-            .unwrap();
-        }
-        write!(
-            out,
-            "<line class=\"base\" x1=\"{LEFT}\" x2=\"{}\" y1=\"{bottom}\" y2=\"{bottom}\"/><text class=\"name\" x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text></g>",
-            WIDTH - RIGHT,
-            (LEFT + WIDTH - RIGHT) / 2.0,
-            HEIGHT - 6.0,
-            Esc(&self.x_title)
-        )
-        .unwrap();
     }
 
     /// For each curve its places in the drawing with their texts; the script only looks for the nearest.
@@ -168,8 +166,13 @@ impl Chart {
     }
 }
 
+/// A coordinate: a tenth of a pixel is as much as can be seen.
+fn tenth(value: f64) -> String {
+    format!("{value:.1}")
+}
+
 /// A path that is broken where a value cannot be drawn, so that a gap shows as a gap.
-fn draw_curve(out: &mut String, curve: &Curve, crowd: bool, at: &impl Fn(&(f64, f64)) -> Option<(f64, f64)>) {
+fn draw_curve(curve: &Curve, crowd: bool, at: &impl Fn(&(f64, f64)) -> Option<(f64, f64)>) -> Markup {
     let mut path = String::new();
     let mut pen_down = false;
     let mut places = Vec::new();
@@ -184,35 +187,32 @@ fn draw_curve(out: &mut String, curve: &Curve, crowd: bool, at: &impl Fn(&(f64, 
         }
     }
     if places.is_empty() {
-        return;
+        return html! {};
     }
     if curve.stroke == Stroke::Points {
-        draw_points(out, curve, &places);
-        return;
+        return draw_points(curve, &places);
     }
-    let dashed = match curve.stroke {
-        Stroke::Dashed => " dashed",
-        Stroke::Dotted => " dotted",
-        Stroke::Solid | Stroke::Points => "",
-    };
-    let fine = if places.len() > NOISY { " fine" } else { "" };
-    write!(out, "<g class=\"curve run-{} r{}{dashed}{fine}\"><path d=\"{path}\"/>", curve.run, curve.run % COLOURS)
-        .unwrap();
-    if !curve.silent && (places.len() == 1 || (places.len() <= MARKED && !crowd)) {
-        for (x, y) in places {
-            write!(out, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.4\"/>").unwrap();
+    let marked = !curve.silent && (places.len() == 1 || (places.len() <= MARKED && !crowd));
+    let (dashed, dotted) = (curve.stroke == Stroke::Dashed, curve.stroke == Stroke::Dotted);
+    html! {
+        g.curve.{ "run-" (curve.run) }.{ "r" (curve.run % COLOURS) }.dashed[dashed].dotted[dotted].fine[places.len() > NOISY] {
+            path d=(path) {}
+            @if marked {
+                @for &(x, y) in &places { circle cx=(tenth(x)) cy=(tenth(y)) r="2.4" {} }
+            }
         }
     }
-    out.push_str("</g>");
 }
 
 /// A cloud, spread a little to the sides so that equal x do not hide each other; the same for the same data.
-fn draw_points(out: &mut String, curve: &Curve, places: &[(f64, f64)]) {
-    write!(out, "<g class=\"cloud run-{} r{}\">", curve.run, curve.run % COLOURS).unwrap();
-    for (i, (x, y)) in places.iter().enumerate() {
-        // The golden ratio spreads any number of points evenly (Weyl).
-        let aside = ((i as f64 * 0.618_034).fract() - 0.5) * 9.0;
-        write!(out, "<circle cx=\"{:.1}\" cy=\"{y:.1}\" r=\"2.2\"/>", x + aside).unwrap();
+fn draw_points(curve: &Curve, places: &[(f64, f64)]) -> Markup {
+    // The golden ratio spreads any number of points evenly (Weyl).
+    let aside = |i: usize| ((i as f64 * 0.618_034).fract() - 0.5) * 9.0;
+    html! {
+        g.cloud.{ "run-" (curve.run) }.{ "r" (curve.run % COLOURS) } {
+            @for (i, &(x, y)) in places.iter().enumerate() {
+                circle cx=(tenth(x + aside(i))) cy=(tenth(y)) r="2.2" {}
+            }
+        }
     }
-    out.push_str("</g>");
 }

@@ -4,7 +4,9 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use super::escape::Esc;
+use maud::{Markup, Render, html};
+
+use super::without_unseen;
 
 /// Which runs a page is of: their names and when they began, so that a page knows its own runs wherever the folders are moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,17 +20,12 @@ impl PageIdentity {
         Self(runs.join(", "))
     }
 
-    /// The element by which a page is known.
-    pub(super) fn mark(&self) -> String {
-        format!("<meta name=\"paceline-report\" content=\"{}\">", Esc(&self.0))
-    }
-
     /// Whether the page may be written there: nothing is there, or an earlier page of the same runs.
     pub fn may_replace(&self, path: &Path) -> bool {
         let Ok(file) = File::open(path) else { return !path.exists() };
         // The mark is within the head, long before the first curve.
         let mut start = Vec::new();
-        let wanted = self.mark();
+        let wanted = without_unseen(self.render());
         let most = wanted.len() as u64 + (64 << 10);
         file.take(most).read_to_end(&mut start).is_ok()
             && start.windows(wanted.len()).any(|part| part == wanted.as_bytes())
@@ -43,6 +40,13 @@ impl PageIdentity {
     }
 }
 
+impl Render for PageIdentity {
+    /// The element by which a page is known.
+    fn render(&self) -> Markup {
+        html! { meta name="paceline-report" content=(self.0); }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -54,7 +58,7 @@ mod tests {
         let (ours, theirs) =
             (PageIdentity::runs([("a\"<b", 1)].into_iter()), PageIdentity::runs([("a\"<b", 2)].into_iter()));
         assert_eq!(ours.free_path(&path), path);
-        std::fs::write(&path, format!("<html><head>{}", ours.mark())).unwrap();
+        std::fs::write(&path, format!("<html><head>{}", ours.render().into_string())).unwrap();
         assert!(ours.may_replace(&path) && !theirs.may_replace(&path));
         assert_eq!(theirs.free_path(&path), folder.path().join("report-2.html"));
         std::fs::write(folder.path().join("report-2.html"), "my notes").unwrap();

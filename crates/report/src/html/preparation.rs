@@ -1,73 +1,80 @@
 //! Preparations in the page: figures, throughput over time, and what every stage did.
 
-use std::fmt::Write;
-
+use maud::{Markup, html};
 use paceline_base::stage::StageFigures;
 use paceline_base::text;
 use paceline_record::{ProgressRecord, RunData, Summary};
 
 use super::axis::Scale;
-use super::chart::{COLOURS, Chart, Curve, Stroke};
-use super::escape::Esc;
+use super::chart::{Chart, Curve, Stroke};
+use super::key;
+use super::times::{of_run, segment};
 use crate::preparation::preparation_words;
 use crate::verdict::time;
 
 /// All about these preparations.
-pub(crate) fn section(runs: &[&RunData]) -> String {
+pub(crate) fn section(runs: &[&RunData]) -> Markup {
     let pairs: Vec<(&RunData, &Summary)> = runs.iter().filter_map(|r| Some((*r, r.summary.as_ref()?))).collect();
-    let mut out = table(&pairs);
-    out.push_str("<div class=\"findings\">");
-    for (number, (_, summary)) in pairs.iter().enumerate() {
+    let findings = |summary: &Summary| -> Vec<String> {
         let shortage = time::shortage(&[], &summary.cpu).into_iter().map(|verdict| verdict.to_string());
-        let words = summary.reasons.iter().cloned().chain(preparation_words(summary)).chain(shortage);
-        for word in words {
-            write!(
-                out,
-                "<div class=\"card finding\"><span class=\"key r{}\"></span><b>{}</b><p>{}</p></div>",
-                number % COLOURS,
-                Esc(&summary.name),
-                Esc(super::words::capital(&word))
-            )
-            .unwrap();
+        summary.reasons.iter().cloned().chain(preparation_words(summary)).chain(shortage).collect()
+    };
+    html! {
+        (table(&pairs))
+        div.findings {
+            @for (number, (_, summary)) in pairs.iter().enumerate() {
+                @for finding in findings(summary) {
+                    div.card.finding { (key(number)) b { (summary.name) } p { (super::words::capital(&finding)) } }
+                }
+            }
+        }
+        div.charts {
+            (throughput(&pairs))
+            (stages(&pairs))
         }
     }
-    out.push_str("</div><div class=\"charts\">");
-    out.push_str(&throughput(&pairs).svg());
-    out.push_str(&stages(&pairs));
-    out.push_str("</div>");
-    out
 }
 
-fn table(pairs: &[(&RunData, &Summary)]) -> String {
-    let mut out = String::from(
-        "<div class=\"card scroll prepared\"><table><thead><tr><th>run</th><th>source</th><th>engine</th><th class=\"n\">images</th>\
-         <th class=\"n\">left out</th><th class=\"n\">time</th><th class=\"n\">images/s</th><th class=\"n\">MB/s read</th>\
-         <th class=\"n\">peak memory</th><th>status</th></tr></thead><tbody>",
-    );
-    for (number, (_, s)) in pairs.iter().enumerate() {
-        let made = s.prepared.clone().unwrap_or_default();
-        let seconds = if s.seconds_train > 0.0 { s.seconds_train } else { 1.0 };
-        write!(
-            out,
-            "<tr><td><span class=\"key r{}\"></span>{}</td><td>{}</td><td>{} ×{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
-             <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{:.1}</td><td class=\"n\">{}</td><td>{}</td></tr>",
-            number % COLOURS,
-            Esc(&s.name),
-            Esc(&s.data),
-            Esc(&s.strategy),
-            s.threads,
-            made.images,
-            made.skipped,
-            Esc(known(s.seconds_train, text::duration(s.seconds_train))),
-            Esc(known(s.examples_per_s, text::si(s.examples_per_s.round()))),
-            made.bytes_read as f64 / 1e6 / seconds,
-            Esc(text::bytes(s.peak_rss_bytes)),
-            Esc(s.status.name())
-        )
-        .unwrap();
+fn table(pairs: &[(&RunData, &Summary)]) -> Markup {
+    html! {
+        div.card.scroll.prepared {
+            table {
+                thead {
+                    tr {
+                        th { "run" }
+                        th { "source" }
+                        th { "engine" }
+                        @for title in ["images", "left out", "time", "images/s", "MB/s read", "peak memory"] {
+                            th.n { (title) }
+                        }
+                        th { "status" }
+                    }
+                }
+                tbody {
+                    @for (number, (_, summary)) in pairs.iter().enumerate() { (row(number, summary)) }
+                }
+            }
+        }
     }
-    out.push_str("</tbody></table></div>");
-    out
+}
+
+fn row(number: usize, s: &Summary) -> Markup {
+    let made = s.prepared.clone().unwrap_or_default();
+    let seconds = if s.seconds_train > 0.0 { s.seconds_train } else { 1.0 };
+    html! {
+        tr {
+            td { (key(number)) (s.name) }
+            td { (s.data) }
+            td { (s.strategy) " ×" (s.threads) }
+            td.n { (made.images) }
+            td.n { (made.skipped) }
+            td.n { (known(s.seconds_train, text::duration(s.seconds_train))) }
+            td.n { (known(s.examples_per_s, text::si(s.examples_per_s.round()))) }
+            td.n { (format!("{:.1}", made.bytes_read as f64 / 1e6 / seconds)) }
+            td.n { (text::bytes(s.peak_rss_bytes)) }
+            td { (s.status.name()) }
+        }
+    }
 }
 
 /// A figure of a run that got far enough to have it.
@@ -113,48 +120,50 @@ fn throughput(pairs: &[(&RunData, &Summary)]) -> Chart {
 }
 
 /// A bar for every stage: busy, waiting for input, waiting for room.
-fn stages(pairs: &[(&RunData, &Summary)]) -> String {
-    let mut out = String::from(
-        "<div class=\"card\"><h4>What the stages did</h4><ul class=\"legend parts\"><li><span class=\"key p-compute\"></span>busy</li>\
-         <li><span class=\"key p-input\"></span>waits for input</li><li><span class=\"key p-wait\"></span>waits for room</li></ul><div class=\"bars\">",
-    );
-    let mut any = false;
-    for (number, (_, summary)) in pairs.iter().enumerate() {
-        // Under Spark the tasks' times are summed, and have no share of the job's time.
-        if summary.stages.is_empty() || summary.strategy == "spark" {
-            continue;
-        }
-        any = true;
-        write!(
-            out,
-            "<div class=\"of-run\"><span class=\"key r{}\"></span>{}</div>",
-            number % COLOURS,
-            Esc(&summary.name)
-        )
-        .unwrap();
-        for stage in &summary.stages {
-            push_stage(&mut out, stage, summary.seconds_train);
+fn stages(pairs: &[(&RunData, &Summary)]) -> Markup {
+    // Under Spark the tasks' times are summed, and have no share of the job's time.
+    let timed =
+        |(_, (_, summary)): &(usize, &(&RunData, &Summary))| !summary.stages.is_empty() && summary.strategy != "spark";
+    let timed: Vec<_> = pairs.iter().enumerate().filter(timed).collect();
+    if timed.is_empty() {
+        return html! {};
+    }
+    html! {
+        div.card {
+            h4 { "What the stages did" }
+            ul.legend.parts {
+                li { span.key.p-compute {} "busy" }
+                li { span.key.p-input {} "waits for input" }
+                li { span.key.p-wait {} "waits for room" }
+            }
+            div.bars {
+                @for (number, (_, summary)) in timed {
+                    (of_run(number, &summary.name))
+                    @for stage in &summary.stages { (stage_bar(stage, summary.seconds_train)) }
+                }
+            }
+            p.muted {
+                "Percent of the time of the stage's threads. Decode, resize and encode share one pool: an \
+                 image goes through all three on one thread, so that their busy shares add up."
+            }
         }
     }
-    out.push_str(
-        "</div><p class=\"muted\">Percent of the time of the stage's threads. Decode, resize and encode share one pool: an \
-         image goes through all three on one thread, so that their busy shares add up.</p></div>",
-    );
-    if any { out } else { String::new() }
 }
 
-fn push_stage(out: &mut String, stage: &StageFigures, seconds: f64) {
+fn stage_bar(stage: &StageFigures, seconds: f64) -> Markup {
     let all = (seconds * stage.threads as f64).max(f64::MIN_POSITIVE);
     let each = if stage.items > 0 { text::duration(stage.busy / stage.items as f64) } else { String::new() };
-    write!(out, "<div class=\"rank\">{} ×{}</div><div class=\"bar\">", Esc(&stage.name), stage.threads).unwrap();
-    for (class, part) in [("compute", stage.busy), ("input", stage.starved), ("wait", stage.blocked)] {
-        let share = (part / all).clamp(0.0, 1.0);
-        if share > 0.0 {
-            let label = if share > 0.055 { format!("{:.0}", share * 100.0) } else { String::new() };
-            write!(out, "<i class=\"p-{class}\" style=\"width:{:.2}%\">{label}</i>", share * 100.0).unwrap();
+    let label = |share: f64| if share > 0.055 { format!("{:.0}", share * 100.0) } else { String::new() };
+    html! {
+        div.rank { (stage.name) " ×" (stage.threads) }
+        div.bar {
+            @for (class, part) in [("compute", stage.busy), ("input", stage.starved), ("wait", stage.blocked)] {
+                @let share = (part / all).clamp(0.0, 1.0);
+                @if share > 0.0 { (segment(class, share, label(share))) }
+            }
         }
+        div.seconds { (each) " an image" }
     }
-    write!(out, "</div><div class=\"seconds\">{} an image</div>", Esc(each)).unwrap();
 }
 
 #[cfg(test)]

@@ -1,12 +1,10 @@
 //! The page in words: the headline figures, the findings, and all about each run.
 
-use std::fmt::Write;
-
+use maud::{Markup, html};
 use paceline_base::text;
 use paceline_record::{RunData, Status, Summary};
 
-use super::chart::COLOURS;
-use super::escape::Esc;
+use super::key;
 use crate::compare::{Comparison, Row, Score, Wins};
 use crate::format;
 use crate::verdict::{Verdict, of_summary, time};
@@ -15,7 +13,7 @@ use crate::verdict::{Verdict, of_summary, time};
 const MOST_SETS: usize = 3;
 
 /// A few large figures: of the run, or of the best among the runs.
-pub(crate) fn tiles(summaries: &[Summary], comparison: &Comparison) -> String {
+pub(crate) fn tiles(summaries: &[Summary], comparison: &Comparison) -> Markup {
     let mut tiles: Vec<(String, String, String)> = Vec::new();
     let mut tile = |label: &str, value: String, note: String| {
         if value != format::NONE {
@@ -23,7 +21,7 @@ pub(crate) fn tiles(summaries: &[Summary], comparison: &Comparison) -> String {
         }
     };
     match summaries {
-        [] => return String::new(),
+        [] => return html! {},
         [only] => {
             let best = only.best_epoch.map_or(String::new(), |epoch| {
                 format!("epoch {epoch}, the best by {}", only.monitor.words().trim_start_matches("validation "))
@@ -85,65 +83,52 @@ pub(crate) fn tiles(summaries: &[Summary], comparison: &Comparison) -> String {
             }
         }
     }
-    let mut out = String::from("<div class=\"tiles\">");
-    tiles.iter().for_each(|(label, value, note)| push_tile(&mut out, label, value, note));
-    out.push_str("</div>");
-    out
+    html! {
+        div.tiles { @for (label, value, note) in &tiles { (tile_of(label, value, note)) } }
+    }
 }
 
 /// One large figure.
-pub(crate) fn push_tile(out: &mut String, label: &str, value: &str, note: &str) {
-    write!(
-        out,
-        "<div class=\"card tile\"><div class=\"label\">{}</div><div class=\"value\">{}</div><div class=\"note\">{}</div></div>",
-        Esc(label),
-        Esc(value),
-        Esc(note)
-    )
-    .unwrap();
+pub(crate) fn tile_of(label: &str, value: &str, note: &str) -> Markup {
+    html! {
+        div.card.tile { div.label { (label) } div.value { (value) } div.note { (note) } }
+    }
 }
 
 /// The verdicts on each run and on what more replicas gained.
-pub(crate) fn findings(summaries: &[Summary], comparison: &Comparison) -> String {
+pub(crate) fn findings(summaries: &[Summary], comparison: &Comparison) -> Markup {
     let scaling = time::scaling(comparison);
-    let mut out = String::from("<div class=\"findings\">");
-    for (run, summary) in summaries.iter().enumerate() {
+    let verdicts = |run: usize, summary: &Summary| {
         let mut verdicts = of_summary(summary);
         verdicts.extend(scaling.iter().filter(|(row, _)| *row == run).map(|(_, verdict)| verdict.clone()));
         verdicts.sort_by_key(|verdict| std::cmp::Reverse(verdict.level));
-        write!(
-            out,
-            "<div class=\"card finding\"><h3><span class=\"key r{}\"></span>{}</h3>",
-            run % COLOURS,
-            Esc(&summary.name)
-        )
-        .unwrap();
-        if let Status::Failed { why } = &summary.status {
-            write!(out, "<p><span class=\"badge warning\">failed</span> {}</p>", Esc(why)).unwrap();
+        verdicts
+    };
+    html! {
+        div.findings {
+            @for (run, summary) in summaries.iter().enumerate() {
+                @let verdicts = verdicts(run, summary);
+                div.card.finding {
+                    h3 { (key(run)) (summary.name) }
+                    @if let Status::Failed { why } = &summary.status {
+                        p { span.badge.warning { "failed" } " " (why) }
+                    }
+                    @if verdicts.is_empty() { p.muted { "nothing stands out" } }
+                    @for verdict in &verdicts { (finding(verdict)) }
+                }
+            }
         }
-        if verdicts.is_empty() {
-            out.push_str("<p class=\"muted\">nothing stands out</p>");
-        }
-        verdicts.iter().for_each(|verdict| push_verdict(&mut out, verdict));
-        out.push_str("</div>");
     }
-    out.push_str("</div>");
-    out
 }
 
-pub(crate) fn push_verdict(out: &mut String, verdict: &Verdict) {
-    write!(
-        out,
-        "<p><span class=\"badge {}\">{}</span> {}.",
-        verdict.level.name(),
-        Esc(&verdict.title),
-        Esc(capital(&verdict.reason))
-    )
-    .unwrap();
-    if !verdict.advice.is_empty() {
-        write!(out, " <span class=\"muted\">{}.</span>", Esc(capital(&verdict.advice))).unwrap();
+/// A verdict as a paragraph.
+pub(crate) fn finding(verdict: &Verdict) -> Markup {
+    html! {
+        p {
+            span.badge.(verdict.level.name()) { (verdict.title) } " " (capital(&verdict.reason)) "."
+            @if !verdict.advice.is_empty() { " " span.muted { (capital(&verdict.advice)) "." } }
+        }
     }
-    out.push_str("</p>");
 }
 
 /// As a sentence.
@@ -155,39 +140,39 @@ pub(crate) fn capital(text: &str) -> String {
 }
 
 /// All about one run, folded away.
-pub(crate) fn run(number: usize, run: &RunData, summary: &Summary, open: bool) -> String {
-    let mut out = format!(
-        "<details class=\"card run\"{}><summary><span class=\"key r{}\"></span>{} <span class=\"muted\">{}</span></summary><dl>",
-        if open { " open" } else { "" },
-        number % COLOURS,
-        Esc(&summary.name),
-        Esc(summary.status.name())
-    );
-    for (label, value) in facts(run, summary) {
-        if !value.is_empty() {
-            write!(out, "<dt>{}</dt><dd>{}</dd>", Esc(label), Esc(value)).unwrap();
+pub(crate) fn run(number: usize, run: &RunData, summary: &Summary, open: bool) -> Markup {
+    html! {
+        details.card.run open[open] {
+            summary { (key(number)) (summary.name) " " span.muted { (summary.status.name()) } }
+            (facts_list(facts(run, summary)))
+            (end_of_card(summary, &run.notes, &run.config))
         }
     }
-    out.push_str("</dl>");
-    end_card(&mut out, summary, &run.notes, &run.config);
-    out
+}
+
+/// Those facts that are known.
+pub(crate) fn facts_list(facts: impl IntoIterator<Item = (&'static str, String)>) -> Markup {
+    html! {
+        dl {
+            @for (label, value) in facts.into_iter().filter(|(_, value)| !value.is_empty()) {
+                dt { (label) }
+                dd { (value) }
+            }
+        }
+    }
 }
 
 /// The end of a run's card: decisions, warnings, notes, configuration.
-pub(crate) fn end_card(out: &mut String, summary: &Summary, notes: &[String], config: &toml::Table) {
-    push_list(out, "Decisions", &summary.reasons);
-    push_list(out, "Warnings", &summary.warnings);
-    push_list(out, "Notes", notes);
-    if !config.is_empty() {
-        let config = toml::to_string_pretty(config).unwrap_or_else(|_| config.to_string());
-        write!(
-            out,
-            "<details class=\"config\"><summary>Configuration</summary><pre>{}</pre></details>",
-            Esc(config.trim_end())
-        )
-        .unwrap();
+pub(crate) fn end_of_card(summary: &Summary, notes: &[String], config: &toml::Table) -> Markup {
+    html! {
+        (list("Decisions", &summary.reasons))
+        (list("Warnings", &summary.warnings))
+        (list("Notes", notes))
+        @if !config.is_empty() {
+            @let text = toml::to_string_pretty(config).unwrap_or_else(|_| config.to_string());
+            details.config { summary { "Configuration" } pre { (text.trim_end()) } }
+        }
     }
-    out.push_str("</details>");
 }
 
 fn facts(run: &RunData, summary: &Summary) -> Vec<(&'static str, String)> {
@@ -222,11 +207,11 @@ fn facts(run: &RunData, summary: &Summary) -> Vec<(&'static str, String)> {
     ]
 }
 
-pub(crate) fn push_list(out: &mut String, title: &str, items: &[String]) {
-    if items.is_empty() {
-        return;
+pub(crate) fn list(title: &str, items: &[String]) -> Markup {
+    html! {
+        @if !items.is_empty() {
+            h4 { (title) }
+            ul { @for item in items { li { (item) } } }
+        }
     }
-    write!(out, "<h4>{title}</h4><ul>").unwrap();
-    items.iter().for_each(|item| write!(out, "<li>{}</li>", Esc(item)).unwrap());
-    out.push_str("</ul>");
 }

@@ -19,9 +19,9 @@ pub enum Parameter {
     BatchSize,
     /// Number of batches.
     BatchNumber,
-    /// Their product.
+    /// Images read: batch size times number of batches.
     DataSize,
-    /// Which repetition.
+    /// Which repetition of a cell it is, from 1.
     Repetition,
 }
 
@@ -64,7 +64,7 @@ impl Parameter {
 /// Throughput at one value of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Level {
-    /// The value.
+    /// Of the parameter.
     pub value: usize,
     /// Mean images a second.
     pub mean: f64,
@@ -77,13 +77,13 @@ pub struct Level {
 /// How throughput depends on one parameter.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Effect {
-    /// The parameter.
+    /// Over which the levels go.
     pub parameter: Parameter,
     /// Means per value, ascending.
     pub levels: Vec<Level>,
     /// The straight line.
     pub linear: Option<Linear>,
-    /// The parabola.
+    /// The parabola of least squares, where there are three levels.
     pub quadratic: Option<Quadratic>,
     /// Spearman's rank correlation.
     pub spearman: Option<f64>,
@@ -113,7 +113,7 @@ impl Condition {
 /// Throughput under one condition, over the cells that all conditions of the series have.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct UnderCondition {
-    /// The condition.
+    /// State of the page cache and way of reading.
     pub condition: Condition,
     /// Mean images a second.
     pub images_per_s: f64,
@@ -138,7 +138,7 @@ pub struct Series {
     pub study: usize,
     /// What it is called: the source, with engine or study where needed to tell series apart.
     pub name: String,
-    /// The source.
+    /// As the command named it.
     pub source: String,
     /// How the images are stored.
     pub form: Form,

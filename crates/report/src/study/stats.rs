@@ -36,7 +36,7 @@ pub struct Linear {
     pub slope: f64,
     /// Lower end of the 95 % confidence interval of the slope; −∞ where it cannot be told.
     pub low: f64,
-    /// Upper end.
+    /// Upper end of the interval.
     pub high: f64,
     /// Share of the variance that the line explains.
     pub r2: f64,
@@ -92,9 +92,9 @@ pub fn linear(points: &[(f64, f64)]) -> Option<Linear> {
 pub struct Quadratic {
     /// Value at 0.
     pub a: f64,
-    /// Linear term.
+    /// Coefficient of x.
     pub b: f64,
-    /// Quadratic term.
+    /// Coefficient of x².
     pub c: f64,
     /// Share of the variance that it explains.
     pub r2: f64,
@@ -172,11 +172,11 @@ pub fn spearman(points: &[(f64, f64)]) -> Option<f64> {
 /// How many times as large one thing is as another, with its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Ratio {
-    /// The ratio.
+    /// Geometric mean over the blocks.
     pub value: f64,
-    /// Lower end.
+    /// Lower end of the interval.
     pub low: f64,
-    /// Upper end.
+    /// Upper end of the interval.
     pub high: f64,
     /// Number of matched blocks.
     pub blocks: usize,

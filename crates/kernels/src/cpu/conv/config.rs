@@ -67,7 +67,7 @@ impl fmt::Display for Pass {
 pub struct ConvCase {
     /// What is computed.
     pub pass: Pass,
-    /// Its sizes.
+    /// Its sizes; with 1 sample in [`shape`](Self::shape).
     pub dims: ConvDims,
     /// The pool that is computed with it, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]

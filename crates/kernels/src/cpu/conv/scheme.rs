@@ -8,10 +8,10 @@
 
 use crate::cpu::simd::Simd;
 
-/// Largest patch.
+/// Side of the largest patch of any scheme.
 pub(super) const WIDEST: usize = 6;
 
-/// Largest kernel.
+/// Side of the largest kernel of any scheme.
 pub(super) const LONGEST: usize = 5;
 
 /// One scheme: transforms along one axis; the other axis is the same again.

@@ -83,7 +83,7 @@ pub(super) struct Quads<const ODD: bool> {
     pub sample: usize,
     pub top: isize,
     pub left: isize,
-    /// First channel.
+    /// First channel that is read.
     pub first: usize,
 }
 
