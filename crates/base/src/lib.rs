@@ -31,6 +31,6 @@ mod time_split;
 pub mod units;
 pub mod window;
 
-pub use error::{Error, Kind, Result};
+pub use error::{Error, Kind, Peer, Result};
 pub use monitor::Monitor;
 pub use time_split::{Activity, TimeSplit};

@@ -1,11 +1,55 @@
-//! A stage of a pipeline in figures: what every pipeline counts, and what reports read.
+//! The stages of a pipeline: the words for them, and what every pipeline counts of each for reports to read.
 
 use serde::{Deserialize, Serialize};
 
+/// A step on the way from a stored image to a batch or to a record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stage {
+    /// Getting the stored bytes.
+    #[default]
+    Read = 0,
+    /// Bytes to pixels.
+    Decode = 1,
+    /// Pixels to the wanted size.
+    Resize = 2,
+    /// Pixels to a record.
+    Encode = 3,
+    /// Keeping decoded samples, and getting them again.
+    Cache = 4,
+    /// Flip, crop and colours.
+    Augment = 5,
+    /// Handing rows to the ranks that train.
+    Deliver = 6,
+    /// Records to a shard.
+    Write = 7,
+    /// Syncing a shard and giving it its name.
+    Seal = 8,
+}
+
+impl Stage {
+    /// All stages, in the order in which an image passes those of its pipeline.
+    pub const ALL: [Self; 9] = [
+        Self::Read,
+        Self::Decode,
+        Self::Resize,
+        Self::Encode,
+        Self::Cache,
+        Self::Augment,
+        Self::Deliver,
+        Self::Write,
+        Self::Seal,
+    ];
+
+    /// The word for it, in tables and in the files of a run.
+    pub const fn name(self) -> &'static str {
+        ["read", "decode", "resize", "encode", "cache", "augment", "deliver", "write", "seal"][self as usize]
+    }
+}
+
 /// One stage in figures; times are seconds, summed over its threads.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Stage {
-    /// By which reports and verdicts know it: `read`, `decode`, `write`.
+pub struct StageFigures {
+    /// [`Stage::name`]; text, because a newer Paceline may know more stages.
     pub name: String,
     /// Threads that work on it (stages of one pool share their threads).
     pub threads: usize,
@@ -13,15 +57,20 @@ pub struct Stage {
     pub items: u64,
     /// Bytes of the results.
     pub bytes: u64,
-    /// Seconds of working, over all threads.
+    /// Seconds of work.
     pub busy: f64,
-    /// Waiting for input.
+    /// Seconds of waiting for input.
     pub starved: f64,
-    /// Waiting for room at the output.
+    /// Seconds of waiting for room at the output.
     pub blocked: f64,
 }
 
-impl Stage {
+impl StageFigures {
+    /// Whether they are of this stage.
+    pub fn is(&self, stage: Stage) -> bool {
+        self.name == stage.name()
+    }
+
     /// Adds the counts of the same stage elsewhere.
     pub fn add(&mut self, other: &Self) {
         self.items += other.items;
@@ -29,5 +78,17 @@ impl Stage {
         self.busy += other.busy;
         self.starved += other.starved;
         self.blocked += other.blocked;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Stage;
+
+    #[test]
+    fn every_stage_is_at_its_number() {
+        for (number, stage) in Stage::ALL.into_iter().enumerate() {
+            assert_eq!(stage as usize, number, "{}", stage.name());
+        }
     }
 }

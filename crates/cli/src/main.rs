@@ -3,9 +3,9 @@
 
 mod commands;
 mod flags;
+mod launched;
 mod screen;
 mod signals;
-mod tethered;
 
 use clap::{CommandFactory, FromArgMatches};
 use flags::{Cli, Command};
@@ -17,9 +17,9 @@ fn main() -> ExitCode {
     if let Err(e) = paceline::launch::keep_output() {
         return failed(&e);
     }
-    let cli = parse().unwrap_or_else(|e| tethered::refuse_flags(&e)); // with exit code 2
+    let cli = parse().unwrap_or_else(|e| launched::refuse_flags(&e)); // with exit code 2
     start_log(&cli.log);
-    tethered::name_panics();
+    launched::name_panics();
     let result = match cli.command {
         Command::Demo(flags) => done(commands::demo::run(&flags)),
         Command::Train(flags) => commands::train::run(&flags),
@@ -32,8 +32,8 @@ fn main() -> ExitCode {
         Command::Speedtest(flags) => commands::speedtest::run(&flags),
         Command::SpeedtestCells(flags) => done(commands::speedtest::cells(&flags)),
         Command::Bench(flags) => done(commands::bench::run(&flags)),
-        Command::Matmul(flags) => done(tethered::tethered(|tether| commands::matmul::run(&flags, tether))),
-        Command::Doctor(flags) => tethered::tethered(|_| commands::doctor::run(&flags, &cli.log)),
+        Command::Matmul(flags) => done(launched::work_under_launch(|client| commands::matmul::run(&flags, client))),
+        Command::Doctor(flags) => launched::work_under_launch(|_| commands::doctor::run(&flags, &cli.log)),
         Command::Runs(flags) => done(commands::runs::run(&flags)),
         Command::Report(flags) => done(commands::report::run(&flags)),
         Command::Config(flags) => done(commands::config::run(&flags)),
@@ -53,7 +53,7 @@ fn main() -> ExitCode {
 }
 
 fn failed(error: &Error) -> ExitCode {
-    match paceline::launch::last_words(error) {
+    match paceline::launch::exit_report(error) {
         Some(words) => eprint!("{words}"),
         None => screen::complain(&format!("paceline: {error}")),
     }
@@ -75,5 +75,5 @@ fn parse() -> Result<Cli, clap::Error> {
 
 fn start_log(level: &str) {
     let filter = tracing_subscriber::EnvFilter::try_new(level).unwrap_or_else(|_| "warn".into());
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| tethered::Log).with_target(false).init();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| launched::Log).with_target(false).init();
 }

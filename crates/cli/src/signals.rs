@@ -5,7 +5,7 @@
 //! what has been heard is kept in one place for all of it.
 
 use paceline::Error;
-use paceline::launch::{Line, VARIABLE};
+use paceline::launch::{Connection, VARIABLE};
 use paceline::{Kind, Meaning, StopRequests, StopSignal};
 use signal_hook::iterator::Signals;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,7 +39,7 @@ impl From<paceline::engine::Ended> for End {
 static REQUESTS: LazyLock<Arc<StopRequests>> = LazyLock::new(Arc::default);
 
 /// Where `launch` is told of signals that reach one of its processes.
-static LAUNCH: OnceLock<Line> = OnceLock::new();
+static LAUNCH: OnceLock<Connection> = OnceLock::new();
 
 /// What a signal asks for.
 pub struct Stop {
@@ -86,7 +86,7 @@ pub fn stop_on_signal(words: &'static str) -> Stop {
     let (asked, begun) = (stop.asked.clone(), stop.begun.0.clone());
     on_signal(move |signal| {
         if !begun.load(Ordering::SeqCst) {
-            let words = crate::tethered::prefixed("paceline: stopped on request before the work began\n");
+            let words = crate::launched::prefixed("paceline: stopped on request before the work began\n");
             let _ = std::io::Write::write_all(&mut std::io::stderr(), words.as_bytes()); // nobody may be listening
             paceline::comm::world::end_at_once(signal.exit_code());
         }
@@ -98,14 +98,14 @@ pub fn stop_on_signal(words: &'static str) -> Stop {
         asked.store(true, Ordering::Relaxed);
         // `launch` asks all processes of its job to stop, and says so itself. But what starts several of them sends these two to end the
         // others when one has failed: that is no wish of anybody.
-        let own = matches!(signal, StopSignal::Terminate | StopSignal::HangUp) && crate::tethered::several();
+        let own = matches!(signal, StopSignal::Terminate | StopSignal::HangUp) && crate::launched::several();
         match (LAUNCH.get(), std::env::var_os(VARIABLE)) {
             (Some(_), _) if own => {}
             (Some(line), _) => line.asked_to_stop(signal),
             (None, Some(_)) => {}
-            (None, None) if !crate::tethered::is_first() => {} // the first one speaks for all
+            (None, None) if !crate::launched::is_first() => {} // the first one speaks for all
             (None, None) => {
-                let words = crate::tethered::prefixed(&format!("\n{words} (again: at once)\n"));
+                let words = crate::launched::prefixed(&format!("\n{words} (again: at once)\n"));
                 let _ = std::io::Write::write_all(&mut std::io::stderr(), words.as_bytes());
             }
         }
@@ -114,7 +114,7 @@ pub fn stop_on_signal(words: &'static str) -> Stop {
 }
 
 /// Tells `launch`, over the line to it, of signals that reach this process.
-pub fn forward_to(line: Line) {
+pub fn forward_to(line: Connection) {
     let _ = LAUNCH.set(line);
 }
 

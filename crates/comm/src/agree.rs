@@ -1,7 +1,7 @@
 //! Failing together: what one process of a job cannot do, none of them goes on with.
 
 use crate::World;
-use paceline_base::{Error, Kind, Result};
+use paceline_base::{Error, Kind, Peer, Result};
 
 /// What stands for a kind of error between processes.
 fn letter(kind: Kind) -> char {
@@ -26,11 +26,12 @@ pub fn agree<T>(world: &mut World, mine: Result<T>) -> Result<T> {
             let words = String::from_utf8_lossy(words);
             let (kind, message) = words.split_at(1);
             let message = format!("process {process} on {}: {message}", world.hosts()[process]);
-            Err(match kind {
+            let error = match kind {
                 "u" => Error::user(message),
                 "s" => Error::stopped(message),
                 _ => Error::failure(message),
-            })
+            };
+            Err(error.of_peer(Peer::Process(process)))
         }
     }
 }

@@ -25,10 +25,10 @@
 //! # Ok(()) }
 //! ```
 
+use crate::tickets::TicketTable;
 use crate::{Collective, Comm, Counters, GroupId, Ticket};
 use paceline_base::{Error, Result};
 use paceline_kernels::Staging;
-use std::collections::HashMap;
 use std::time::Duration;
 
 /// What goes wrong on one rank.
@@ -66,7 +66,7 @@ impl What {
 }
 
 struct Held {
-    ticket: u32,
+    index: u16,
     seq: u64,
     what: What,
     data: Staging,
@@ -81,8 +81,8 @@ pub struct Faulty<C: Comm> {
     faults: Faults,
     random: u64,
     held: Vec<Held>,
-    issued: HashMap<u32, Ticket>,
-    next: u32,
+    /// The ticket of the transport, once it was handed over.
+    operations: TicketTable<Option<Ticket>>,
     last: Counters,
 }
 
@@ -98,8 +98,7 @@ impl<C: Comm> Faulty<C> {
             faults,
             random,
             held: Vec::new(),
-            issued: HashMap::new(),
-            next: 0,
+            operations: TicketTable::new(),
         }
     }
 
@@ -134,13 +133,12 @@ impl<C: Comm> Faulty<C> {
         }
         self.inner()?;
         self.delay();
-        let ticket = self.next;
-        self.next = self.next.wrapping_add(1);
-        self.held.push(Held { ticket, seq, what, data });
+        let (index, ticket) = self.operations.insert(None)?;
+        self.held.push(Held { index, seq, what, data });
         if !self.faults.reorder {
             self.hand_over()?;
         }
-        Ok(Ticket(ticket))
+        Ok(ticket)
     }
 
     /// Hands over all that was held back, in a random order that keeps the order within a group and between two ranks.
@@ -149,7 +147,7 @@ impl<C: Comm> Faulty<C> {
             let free = |i: usize, held: &[Held]| held[..i].iter().all(|h| h.what.key() != held[i].what.key());
             let candidates: Vec<usize> = (0..self.held.len()).filter(|&i| free(i, &self.held)).collect();
             let at = candidates[self.draw(candidates.len() as u64) as usize];
-            let Held { ticket, seq, what, data } = self.held.remove(at);
+            let Held { index, seq, what, data } = self.held.remove(at);
             self.delay();
             let inner = self.inner()?;
             let issued = match what {
@@ -157,7 +155,7 @@ impl<C: Comm> Faulty<C> {
                 What::Receive(from) => inner.receive(from, seq, data)?,
                 What::Start(what, group) => inner.start(what, group, seq, data)?,
             };
-            self.issued.insert(ticket, issued);
+            *self.operations.get_mut(index) = Some(issued);
         }
         Ok(())
     }
@@ -202,8 +200,9 @@ impl<C: Comm> Comm for Faulty<C> {
             std::thread::sleep(slow);
         }
         self.delay();
-        let issued = self.issued.remove(&ticket.0);
-        let issued = issued.ok_or_else(|| Error::internal("waited for a ticket that is not outstanding"))?;
+        let index = self.operations.find(ticket)?;
+        let issued = self.operations.remove(index);
+        let issued = issued.ok_or_else(|| Error::internal("waited for an operation that could not be started"))?;
         let data = self.inner()?.wait(issued)?;
         self.last = self.inner()?.counters().clone();
         Ok(data)

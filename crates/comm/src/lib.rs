@@ -33,6 +33,7 @@
 //! ```
 
 mod agree;
+mod backoff;
 mod bf16;
 mod comm;
 pub mod faults;
@@ -40,9 +41,11 @@ pub mod host;
 mod meter;
 #[cfg(feature = "mpi")]
 pub mod mpi;
-mod rest;
+mod parker;
+mod raw;
 mod sum;
 pub mod threads;
+mod tickets;
 pub mod world;
 
 pub use agree::agree;

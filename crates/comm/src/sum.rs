@@ -6,9 +6,9 @@
 
 use crate::bf16::round;
 use crate::host::Element;
+use crate::raw;
 use paceline_base::units::DType;
 use std::ops::Range;
-use std::slice::{from_raw_parts, from_raw_parts_mut};
 
 /// Elements per block: 4 KB of `f32`, 8 KB of `f64`.
 const BLOCK: usize = 1024;
@@ -17,10 +17,10 @@ const BLOCK: usize = 1024;
 ///
 /// # Safety `buffer(0..members)` are distinct buffers, valid and aligned for `range`, in which nobody else touches
 /// `range` meanwhile.
-pub(crate) unsafe fn everywhere<T: Element>(members: usize, buffer: impl Fn(usize) -> *mut T, range: Range<usize>) {
+pub(crate) unsafe fn all_reduce<T: Element>(members: usize, buffer: impl Fn(usize) -> *mut T, range: Range<usize>) {
     if members == 2 {
         // SAFETY: distinct buffers, and `range` is ours alone.
-        let (a, b) = unsafe { (part_mut(buffer(0), &range), part_mut(buffer(1), &range)) };
+        let (a, b) = unsafe { (raw::range_mut(buffer(0), &range), raw::range_mut(buffer(1), &range)) };
         return vector::both(a, b);
     }
     for block in blocks(range) {
@@ -29,7 +29,7 @@ pub(crate) unsafe fn everywhere<T: Element>(members: usize, buffer: impl Fn(usiz
         let sum = unsafe { sum_of(members, &buffer, &block, &mut space) };
         for m in 0..members {
             // SAFETY: `range` of every buffer is ours alone, and `sum` lies in `space`.
-            unsafe { part_mut(buffer(m), &block) }.copy_from_slice(sum);
+            unsafe { raw::range_mut(buffer(m), &block) }.copy_from_slice(sum);
         }
     }
 }
@@ -37,8 +37,8 @@ pub(crate) unsafe fn everywhere<T: Element>(members: usize, buffer: impl Fn(usiz
 /// The same with summands and sums rounded to 16 bits, if they are `f32`.
 ///
 /// # Safety
-/// As for [`everywhere`].
-pub(crate) unsafe fn everywhere_rounded<T: Element>(
+/// As for [`all_reduce`].
+pub(crate) unsafe fn all_reduce_bf16<T: Element>(
     members: usize,
     buffer: impl Fn(usize) -> *mut T,
     range: Range<usize>,
@@ -46,15 +46,15 @@ pub(crate) unsafe fn everywhere_rounded<T: Element>(
     if T::DTYPE == DType::F32 {
         for m in 0..members {
             // SAFETY: `range` of every buffer is ours alone, and T is f32.
-            round(unsafe { part_mut(buffer(m).cast(), &range) });
+            round(unsafe { raw::range_mut(buffer(m).cast(), &range) });
         }
     }
     // SAFETY: the caller's promise.
-    unsafe { everywhere(members, &buffer, range.clone()) };
+    unsafe { all_reduce(members, &buffer, range.clone()) };
     if T::DTYPE == DType::F32 {
         for m in 0..members {
             // SAFETY: as above.
-            round(unsafe { part_mut(buffer(m).cast(), &range) });
+            round(unsafe { raw::range_mut(buffer(m).cast(), &range) });
         }
     }
 }
@@ -62,8 +62,8 @@ pub(crate) unsafe fn everywhere_rounded<T: Element>(
 /// Sums `range` of all buffers and writes the sum into that of `me`.
 ///
 /// # Safety
-/// As for [`everywhere`].
-pub(crate) unsafe fn into_mine<T: Element>(
+/// As for [`all_reduce`].
+pub(crate) unsafe fn reduce_scatter<T: Element>(
     members: usize,
     me: usize,
     buffer: impl Fn(usize) -> *mut T,
@@ -72,7 +72,7 @@ pub(crate) unsafe fn into_mine<T: Element>(
     if members == 2 {
         // Of two summands the order does not matter, so that mine can take the other's in place.
         // SAFETY: distinct buffers, and `range` is ours alone.
-        let (mine, other) = unsafe { (part_mut(buffer(me), &range), part(buffer(1 - me), &range)) };
+        let (mine, other) = unsafe { (raw::range_mut(buffer(me), &range), raw::range(buffer(1 - me), &range)) };
         return vector::add(mine, other);
     }
     for block in blocks(range) {
@@ -80,7 +80,7 @@ pub(crate) unsafe fn into_mine<T: Element>(
         // SAFETY: as promised by the caller; the borrows end before the write below.
         let sum = unsafe { sum_of(members, &buffer, &block, &mut space) };
         // SAFETY: `range` of every buffer is ours alone, and `sum` lies in `space`.
-        unsafe { part_mut(buffer(me), &block) }.copy_from_slice(sum);
+        unsafe { raw::range_mut(buffer(me), &block) }.copy_from_slice(sum);
     }
 }
 
@@ -91,7 +91,7 @@ pub(crate) unsafe fn into_mine<T: Element>(
 /// # Safety
 /// `buffer(0..members)` are distinct buffers, valid and aligned for all chunks; nobody writes to chunk `m` of buffer `m`, and nobody else
 /// touches the other chunks of buffer `me` meanwhile.
-pub(crate) unsafe fn take_in<T: Element>(
+pub(crate) unsafe fn all_gather<T: Element>(
     members: usize,
     me: usize,
     buffer: impl Fn(usize) -> *mut T,
@@ -100,7 +100,7 @@ pub(crate) unsafe fn take_in<T: Element>(
     for m in (0..members).filter(|&m| m != me) {
         let range = chunk(m);
         // SAFETY: distinct buffers; the source is only read, and the target is ours alone.
-        unsafe { part_mut(buffer(me), &range).copy_from_slice(part(buffer(m), &range)) };
+        unsafe { raw::range_mut(buffer(me), &range).copy_from_slice(raw::range(buffer(m), &range)) };
     }
 }
 
@@ -112,7 +112,7 @@ fn blocks(range: Range<usize>) -> impl Iterator<Item = Range<usize>> {
 /// The sum over one block, in `space`.
 ///
 /// # Safety
-/// As for [`everywhere`].
+/// As for [`all_reduce`].
 unsafe fn sum_of<'a, T: Element>(
     members: usize,
     buffer: &impl Fn(usize) -> *mut T,
@@ -121,26 +121,12 @@ unsafe fn sum_of<'a, T: Element>(
 ) -> &'a [T] {
     let sum = &mut space[..block.len()];
     // SAFETY: valid, and nobody else touches `block`.
-    sum.copy_from_slice(unsafe { part(buffer(0), block) });
+    sum.copy_from_slice(unsafe { raw::range(buffer(0), block) });
     for m in 1..members {
         // SAFETY: as above.
-        vector::add(sum, unsafe { part(buffer(m), block) });
+        vector::add(sum, unsafe { raw::range(buffer(m), block) });
     }
     sum
-}
-
-/// # Safety
-/// `data` is valid and aligned for `range`, which nobody writes during `'a`.
-unsafe fn part<'a, T>(data: *mut T, range: &Range<usize>) -> &'a [T] {
-    // SAFETY: the caller's promise.
-    unsafe { from_raw_parts(data.add(range.start), range.len()) }
-}
-
-/// # Safety
-/// `data` is valid and aligned for `range`, which nobody else touches during `'a`.
-unsafe fn part_mut<'a, T>(data: *mut T, range: &Range<usize>) -> &'a mut [T] {
-    // SAFETY: the caller's promise.
-    unsafe { from_raw_parts_mut(data.add(range.start), range.len()) }
 }
 
 /// The two loops, compiled for each vector width and chosen at run time.

@@ -13,6 +13,7 @@
 
 use crate::{Comm, threads};
 use paceline_base::{Error, Result};
+use paceline_system::host_name;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
@@ -243,11 +244,6 @@ pub fn library() -> Option<Library> {
 /// Whether this program can connect several processes.
 pub const fn has_mpi() -> bool {
     cfg!(feature = "mpi")
-}
-
-/// The name of this host, as it calls itself.
-pub fn host_name() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/hostname").map_or("localhost".into(), |name| name.trim().into())
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{on_ranks, spawn};
-use paceline_base::{Kind, Result};
+use paceline_base::{Kind, Peer, Result};
 use paceline_comm::{Collective, Comm, GroupId, Threads, Ticket, host, threads};
 use paceline_kernels::Staging;
 use std::sync::{Arc, Barrier};
@@ -27,7 +27,7 @@ fn all_learn(deed: impl Fn(Threads, GroupId) + Clone + Send + 'static, words: &'
         // Ranks are found waiting, asleep, or between operations.
         std::thread::sleep(Duration::from_millis(20 * comm.rank() as u64));
         let error = reduce(&mut comm, group, 1, 100).err().expect("rank 2 is gone");
-        assert_eq!(error.kind(), Kind::Failure);
+        assert_eq!((error.kind(), error.peer()), (Kind::Failure, Some(Peer::Rank(2))));
         for word in words {
             assert!(error.message().contains(word), "{error} lacks {word:?}");
         }
@@ -126,7 +126,7 @@ fn a_timeout_names_who_is_missing_and_how_far_it_came() {
         if comm.rank() == 2 {
             timed_out.wait();
             let error = reduce(&mut comm, group, 42, 100).err().expect("rank 0 timed out");
-            return (2, error.to_string());
+            return (2, error);
         }
         // Only rank 0 is short of patience, and only once all but rank 2 have begun.
         comm.set_timeout(if comm.rank() == 0 { Duration::from_millis(80) } else { Duration::from_secs(3600) });
@@ -136,10 +136,12 @@ fn a_timeout_names_who_is_missing_and_how_far_it_came() {
         if comm.rank() == 0 {
             timed_out.wait();
         }
-        (comm.rank(), error.expect("timed out").to_string())
+        (comm.rank(), error.expect("timed out"))
     });
     for thread in ranks {
         let (rank, error) = thread.join().unwrap();
+        assert_eq!(error.peer(), (rank != 0).then_some(Peer::Rank(0)), "{error}");
+        let error = error.to_string();
         assert_eq!(error.contains("rank 0 failed: "), rank != 0, "{error}");
         for words in ["rank 0 waited ", "for the all-reduce of seq 42", "missing: rank 2 (last seq 41);"] {
             assert!(error.contains(words), "{error} lacks {words:?}");

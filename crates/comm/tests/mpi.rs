@@ -4,6 +4,7 @@
 mod common;
 
 use common::{Number, expected, input};
+use paceline_base::Peer;
 use paceline_comm::mpi::{Session, Settings};
 use paceline_comm::world::{Library, library};
 use paceline_comm::{Collective, Comm, GroupId, host};
@@ -384,10 +385,14 @@ fn late(mut comm: Box<dyn Comm>) {
     if comm.rank() == last {
         // It computes, for longer than the others wait.
         let begin = Instant::now();
-        while comm.progress().is_ok() {
+        let error = loop {
+            if let Err(error) = comm.progress() {
+                break error;
+            }
             assert!(begin.elapsed() < Duration::from_secs(300), "the others have not failed");
             std::thread::sleep(Duration::from_millis(10));
-        }
+        };
+        assert!(matches!(error.peer(), Some(Peer::Rank(rank)) if rank != last), "{:?}: {error}", error.peer());
         return;
     }
     let ticket = comm.start(Collective::AllReduce, group, 8, host::stage(&[1f32; 100])).expect("started");
@@ -404,7 +409,9 @@ fn aborts(mut comm: Box<dyn Comm>) {
         return;
     }
     let ticket = comm.start(Collective::AllReduce, group, 1, host::stage(&vec![1f32; 100_000]));
-    let error = ticket.and_then(|t| comm.wait(t)).err().expect("a failure").message().to_string();
+    let error = ticket.and_then(|t| comm.wait(t)).err().expect("a failure");
+    assert_eq!(error.peer(), Some(Peer::Rank(1)), "{error}");
+    let error = error.message();
     assert!(error.contains("rank 1 on ") && error.contains("the disk is full"), "{error}");
 }
 
@@ -414,6 +421,8 @@ fn leaves(mut comm: Box<dyn Comm>) {
         return; // it stays connected while the others find out
     }
     let ticket = comm.start(Collective::AllReduce, group, 1, host::stage(&[1f32; 50]));
-    let error = ticket.and_then(|t| comm.wait(t)).err().expect("a failure").message().to_string();
+    let error = ticket.and_then(|t| comm.wait(t)).err().expect("a failure");
+    assert_eq!(error.peer(), Some(Peer::Rank(2)), "{error}");
+    let error = error.message();
     assert!(error.contains("rank 2 on ") && error.contains("it left"), "{error}");
 }

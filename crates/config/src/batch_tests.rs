@@ -1,6 +1,6 @@
 //! Batch expressions: values, messages, and random texts that must never panic.
 
-use crate::*;
+use super::*;
 use paceline_base::random::philox;
 
 fn check(text: &str, workers: usize, expected: &str) {

@@ -75,6 +75,14 @@ impl Config {
         })
     }
 
+    /// For a run in several processes: the strategy for them, where neither another nor a plan was given.
+    pub fn spread_over_processes(&mut self) -> Result<()> {
+        match self.strategy.plan.is_none() && !self.is_given("strategy.name") {
+            true => self.set("strategy.name", "multi-worker-mirrored"),
+            false => Ok(()),
+        }
+    }
+
     /// Sets one key as `--set key=value` does: the value is TOML, or a string without its quotes. After the last one,
     /// call [`Config::check`].
     pub fn set(&mut self, key: &str, value: &str) -> Result<()> {

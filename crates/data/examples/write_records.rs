@@ -7,13 +7,10 @@
 
 use paceline_data::example::{self, Value};
 use paceline_data::tfrecord::{Packing, Writer};
+use paceline_system::hex;
 use serde_json::json;
 use std::error::Error;
 use std::path::Path;
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
 
 fn shown(value: &Value<'_>) -> serde_json::Value {
     match value {

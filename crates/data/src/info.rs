@@ -10,7 +10,7 @@ pub use images::Saved;
 pub use photos::{ImageInfo, PhotoPart, PhotoShown, PhotosInfo};
 pub use records::{Content, FeatureInfo, IndexInfo, RecordFile, RecordShown, RecordsInfo, Spread, StepInfo};
 
-use crate::catalogue::{Catalogue, Options, Place, folder, sample};
+use crate::catalogue::{Catalogue, Options, SetLocation, folder, sample};
 use crate::cifar;
 use crate::idx::{self, Element};
 use crate::shards;
@@ -37,7 +37,7 @@ pub enum Info {
 
 /// How closely to look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct InfoOptions {
     /// How many of the first records or photos are shown.
     pub first: usize,
     /// Whether the checksums of records are checked.
@@ -46,7 +46,7 @@ pub struct Look {
     pub skip_bad: usize,
 }
 
-impl Default for Look {
+impl Default for InfoOptions {
     fn default() -> Self {
         Self { first: 3, verify: true, skip_bad: 0 }
     }
@@ -141,14 +141,14 @@ impl Catalogue {
     /// # Errors
     /// As [`Catalogue::open`], and those of the formats.
     pub fn info(&self, name: &str) -> Result<Info> {
-        self.look(name, &Look::default())
+        self.look(name, &InfoOptions::default())
     }
 
     /// As [`Catalogue::info`], as closely as asked for.
     ///
     /// # Errors
     /// As there.
-    pub fn look(&self, name: &str, look: &Look) -> Result<Info> {
+    pub fn look(&self, name: &str, look: &InfoOptions) -> Result<Info> {
         let path = Path::new(name);
         match self.contents(name)? {
             Contents::Records => return records::look(path, look).map(|info| Info::Records(Box::new(info))),
@@ -160,16 +160,17 @@ impl Catalogue {
         let place = self.resolve(name)?;
         let set = self.open(name, &Options::default())?;
         let (files, bytes) = match &place {
-            Place::Known(_, dir) | Place::Folder(dir) | Place::Cifar(dir) => {
-                let found = if matches!(place, Place::Cifar(_)) { cifar::present(dir) } else { folder::present(dir) };
+            SetLocation::Known(_, dir) | SetLocation::Folder(dir) | SetLocation::Cifar(dir) => {
+                let found =
+                    if matches!(place, SetLocation::Cifar(_)) { cifar::present(dir) } else { folder::present(dir) };
                 let files = found.into_iter().map(disk_file).collect::<Result<Vec<_>>>()?;
                 let bytes = files.iter().map(|file| file.bytes).sum();
                 (files, bytes)
             }
             // What is decoded as it is read was looked at above, without decoding it.
-            Place::Shards(_) | Place::Photos(_) => (Vec::new(), 0),
-            Place::Embedded => (Vec::new(), sample::packed_bytes()),
-            Place::Fake(_) => (Vec::new(), 0),
+            SetLocation::Shards(_) | SetLocation::Photos(_) => (Vec::new(), 0),
+            SetLocation::Embedded => (Vec::new(), sample::packed_bytes()),
+            SetLocation::Fake(_) => (Vec::new(), 0),
         };
         Ok(Info::Set(Box::new(set_info(&set, files, bytes)?)))
     }

@@ -7,7 +7,7 @@
 
 use crate::catalogue::{folder, known};
 use crate::photos::{self, Photos, is_image_name, table_kind};
-use crate::shards::{Encoding, INDEX, Index, Open, is_record_name, record_files};
+use crate::shards::{Encoding, INDEX, Index, ShardOptions, is_record_name, record_files};
 use crate::tfrecord::Memory;
 use crate::{
     Catalogue, DataError, FileImages, ImageSet, Options, Part, PhotoError, RecordImages, Result, Role, Source, Subset,
@@ -120,35 +120,35 @@ impl Catalogue {
     }
 
     /// What a path is; none if it is one image, or a file that will turn out to be none.
-    fn kind_of(&self, path: &Path) -> Result<Option<Kind>> {
+    fn kind_of(&self, path: &Path) -> Result<Option<InputKind>> {
         if path.to_str().is_some_and(Self::is_name) {
-            return Ok(Some(Kind::Set));
+            return Ok(Some(InputKind::Set));
         }
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         if path.is_dir() {
             return Ok(Some(match () {
-                () if !folder::present(path).is_empty() => Kind::IdxFolder,
-                () if cifar::is_cifar(path) => Kind::Set,
-                () if path.join(INDEX).is_file() || record_files(path).is_ok() => Kind::Shards,
-                () => Kind::Folder,
+                () if !folder::present(path).is_empty() => InputKind::IdxFolder,
+                () if cifar::is_cifar(path) => InputKind::Set,
+                () if path.join(INDEX).is_file() || record_files(path).is_ok() => InputKind::Shards,
+                () => InputKind::Folder,
             }));
         }
         match () {
             () if !path.exists() && !is_image_name(name.as_ref()) => {
                 Err(crate::catalogue::unknown(&path.to_string_lossy()))
             }
-            () if is_record_name(&name) => Ok(Some(Kind::Shards)),
-            () if table_kind(path).is_some() => Ok(Some(Kind::Table)),
+            () if is_record_name(&name) => Ok(Some(InputKind::Shards)),
+            () if table_kind(path).is_some() => Ok(Some(InputKind::Table)),
             () if is_image_name(name.as_ref()) || photos::begins_like_image(path) => Ok(None),
-            () if idx::read_header(path).is_ok() => Ok(Some(Kind::IdxFile)),
+            () if idx::read_header(path).is_ok() => Ok(Some(InputKind::IdxFile)),
             () => Ok(None), // what is wrong with it is found when it is decoded
         }
     }
 
-    fn open_one(&self, path: &Path, kind: Kind, options: &InputOptions) -> Result<Vec<Group>> {
+    fn open_one(&self, path: &Path, kind: InputKind, options: &InputOptions) -> Result<Vec<Group>> {
         match kind {
-            Kind::Set => self.open_set(path, options),
-            Kind::IdxFolder => {
+            InputKind::Set => self.open_set(path, options),
+            InputKind::IdxFolder => {
                 let pairs = [(Role::Train, known::TRAIN_IMAGES), (Role::Test, known::TEST_IMAGES)];
                 let there = pairs.into_iter().filter_map(|(role, name)| Some((role, folder::find(path, name)?)));
                 let groups: Vec<Group> =
@@ -160,13 +160,13 @@ impl Catalogue {
                     false => Ok(groups),
                 }
             }
-            Kind::IdxFile => Ok(vec![open_idx(path, None, options)?]),
-            Kind::Shards => open_shards(path, options),
-            Kind::Table => {
+            InputKind::IdxFile => Ok(vec![open_idx(path, None, options)?]),
+            InputKind::Shards => open_shards(path, options),
+            InputKind::Table => {
                 let parts = photos::table::given(path, table_kind(path).unwrap_or(false))?;
                 by_part(parts, path, options)
             }
-            Kind::Folder => open_folder(path, options),
+            InputKind::Folder => open_folder(path, options),
         }
     }
 
@@ -180,7 +180,7 @@ impl Catalogue {
     }
 }
 
-enum Kind {
+enum InputKind {
     Set,
     IdxFolder,
     IdxFile,
@@ -238,7 +238,7 @@ fn open_shards(path: &Path, options: &InputOptions) -> Result<Vec<Group>> {
     let memory = Options { memory: options.memory, ..Options::default() }.records_memory();
     let memory = Arc::new(Memory::up_to(memory));
     let open = |part: Option<String>| -> Result<Arc<RecordImages>> {
-        let open = Open { part, lenient: true, memory: memory.clone(), ..Open::default() };
+        let open = ShardOptions { part, lenient: true, memory: memory.clone(), ..ShardOptions::default() };
         let records = open.records(path)?;
         if let Encoding::Raw([height, width, channels]) = records.encoding()
             && channels != shape[2]

@@ -54,7 +54,7 @@ pub mod split;
 pub mod tfrecord;
 pub mod visits;
 
-pub use catalogue::{Catalogue, DataSet, Entry, Got, Held, Options, Progress};
+pub use catalogue::{Catalogue, DataSet, Entry, GetProgress, Got, Options, ValidationSet};
 pub use error::{DataError, ExampleError, PhotoError, RecordError, Result, ShardError};
 pub use info::Info;
 pub use inputs::{Group, InputOptions};
@@ -62,8 +62,8 @@ pub use order::Order;
 pub use regular::{LARGEST_IMAGE, open_regular};
 pub use role::Role;
 pub use samples::{
-    Effort, EncodedImages, Fake, FakeSpec, Features, FileImages, ImageSet, Labelled, Part, Preview, RecordImages,
-    Relabelled, Samples, Scratch, Source, Stage, Still, Subset, Supply, Table, UNLABELLED, fingerprint_of,
+    EncodedImages, Fake, FakeSpec, Features, FileImages, ImageSet, ImagesInMemory, Labelled, Part, Preview,
+    RecordImages, Relabelled, Samples, Scratch, Source, StageTimes, Subset, Supply, Table, UNLABELLED, fingerprint_of,
     fingerprint_version,
 };
 pub use skip::Skipped;

@@ -49,7 +49,7 @@ pub struct Parts {
 
 impl Split {
     /// What `auto` means for a set; the others are what they are.
-    pub fn settled(&self, set: &DataSet) -> Self {
+    pub fn resolved(&self, set: &DataSet) -> Self {
         match self {
             Self::Auto if set.validation.is_some() => Self::Own,
             Self::Auto => Self::Fraction(TENTH),
@@ -60,7 +60,7 @@ impl Split {
     /// The part of its own that is validated on, if none of the training samples are.
     fn held_out<'a>(&self, set: &'a DataSet) -> Result<Option<&'a Part>> {
         let name = || set.name.clone();
-        match self.settled(set) {
+        match self.resolved(set) {
             Self::Test => Ok(Some(set.test.as_ref().ok_or_else(|| DataError::NoTestPart { name: name() })?)),
             Self::Own | Self::Auto | Self::Path(_) => {
                 Ok(Some(set.validation.as_ref().ok_or_else(|| DataError::NoValidationPart { name: name() })?))
@@ -74,7 +74,7 @@ impl Split {
     /// # Errors
     /// [`DataError::BadSplit`], [`DataError::EmptyPart`], [`DataError::NoTestPart`] or [`DataError::NoValidationPart`].
     pub fn indices(&self, set: &DataSet, seed: u64) -> Result<Indices> {
-        match (self.held_out(set)?, self.settled(set)) {
+        match (self.held_out(set)?, self.resolved(set)) {
             (None, Self::Fraction(fraction)) => stratified(&*set.train, fraction, seed),
             (part, _) => Ok(Indices {
                 train: (0..set.train.len()).collect(),

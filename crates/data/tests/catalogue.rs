@@ -44,7 +44,7 @@ fn the_sample_is_the_beginning_of_fashion_mnist() {
             hash.update(bytes);
             hash.update([part.label(i) as u8]);
         }
-        let found: String = hash.finalize().iter().map(|b| format!("{b:02x}")).collect();
+        let found = paceline_system::hex(&hash.finalize());
         assert_eq!(found, digest);
     }
     if Path::new(SYSTEM).is_dir() {

@@ -268,7 +268,7 @@ fn examples_are_read_as_protobuf_demands() {
 #[test]
 fn packed_files_have_a_limit_for_the_whole_set() {
     use paceline_data::example::{self, Value};
-    use paceline_data::shards::Open;
+    use paceline_data::shards::ShardOptions;
     use paceline_data::tfrecord::Memory;
     use std::sync::Arc;
     let dir = tempfile::tempdir().unwrap();
@@ -283,7 +283,9 @@ fn packed_files_have_a_limit_for_the_whole_set() {
         assert!(bytes.len() < 5_000, "a bomb is small: {}", bytes.len());
         std::fs::write(dir.path().join(format!("a-{number:05}-of-00008.tfrecord")), bytes).unwrap();
     }
-    let open = |limit: u64| Open { memory: Arc::new(Memory::up_to(limit)), ..Open::default() }.records(dir.path());
+    let open = |limit: u64| {
+        ShardOptions { memory: Arc::new(Memory::up_to(limit)), ..ShardOptions::default() }.records(dir.path())
+    };
     assert_eq!(open(9 << 20).unwrap().len(), 8);
     let (error, held) = peak(|| record_error(open(4 << 20)));
     assert!(matches!(error, RecordError::NoMemory { limit, .. } if limit == 4 << 20), "{error}");
@@ -293,7 +295,7 @@ fn packed_files_have_a_limit_for_the_whole_set() {
 /// Records without content cost more in memory than on disk.
 #[test]
 fn records_by_the_million_have_a_limit() {
-    use paceline_data::shards::Open;
+    use paceline_data::shards::ShardOptions;
     use paceline_data::tfrecord::Memory;
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("many.tfrec");
@@ -305,8 +307,9 @@ fn records_by_the_million_have_a_limit() {
     paceline_data::example::write(&features, &mut record);
     (0..20_000).for_each(|_| writer.write(&record).unwrap());
     std::fs::write(&path, writer.finish().unwrap()).unwrap();
-    let open =
-        |limit: u64| Open { memory: std::sync::Arc::new(Memory::up_to(limit)), ..Open::default() }.records(&path);
+    let open = |limit: u64| {
+        ShardOptions { memory: std::sync::Arc::new(Memory::up_to(limit)), ..ShardOptions::default() }.records(&path)
+    };
     assert_eq!(open(1 << 20).unwrap().len(), 20_000);
     assert!(matches!(record_error(open(100_000)), RecordError::NoMemory { .. }));
 }

@@ -2,7 +2,7 @@
 
 use paceline_data::example::{self, Value};
 use paceline_data::photos::Photos;
-use paceline_data::shards::{FORMAT, Index, Open, Shard};
+use paceline_data::shards::{FORMAT, Index, Shard, ShardOptions};
 use paceline_data::tfrecord::{Packing, Writer};
 use paceline_data::{FileImages, Labelled, RecordImages, Source, Subset, fingerprint_version};
 use paceline_image::{Chroma, Encoder, Fit, Pixels};
@@ -55,7 +55,7 @@ fn write_index(folder: &Path) {
     let shards = (0..2).map(|part| {
         let file = format!("part-{part}.tfrec");
         let bytes = fs::read(folder.join(&file)).unwrap();
-        let sha256 = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        let sha256 = paceline_system::hex(&Sha256::digest(&bytes));
         Shard { file, part: "train".into(), records: 8, bytes: bytes.len() as u64, sha256, per_class: vec![4, 4] }
     });
     let index = Index {
@@ -71,7 +71,7 @@ fn write_index(folder: &Path) {
 }
 
 fn records_of(folder: &Path, verify: bool) -> RecordImages {
-    let records = Open { verify, ..Open::default() }.records(folder).unwrap();
+    let records = ShardOptions { verify, ..ShardOptions::default() }.records(folder).unwrap();
     RecordImages::new(records, None, Fit::Crop).unwrap()
 }
 

@@ -1,7 +1,7 @@
 //! What `info` says of every kind of file and folder, and the images it writes.
 
-use paceline_data::example::{self, Kind, Value};
-use paceline_data::info::{Content, Look, PhotosInfo, RecordsInfo};
+use paceline_data::example::{self, FeatureKind, Value};
+use paceline_data::info::{Content, InfoOptions, PhotosInfo, RecordsInfo};
 use paceline_data::tfrecord::{Packing, Writer};
 use paceline_data::{Catalogue, DataError, Info};
 use paceline_image::{Chroma, Colour, Decoder, Encoder, Limits, Pixels, encode_png};
@@ -56,10 +56,10 @@ fn files_of_tensorflow() {
         let info = records(&fixture(&format!("{name}.tfrecord")));
         assert_eq!((info.content, info.records, info.files[0].packing), (Content::Example, 6, packing));
         let feature = |name: &str| info.features.iter().find(|f| f.name == name).unwrap();
-        assert_eq!((feature("i").kind, feature("i").records, feature("i").values.max), (Kind::Ints, 3, 6));
+        assert_eq!((feature("i").kind, feature("i").records, feature("i").values.max), (FeatureKind::Ints, 3, 6));
         let bytes = feature("b").bytes.unwrap();
-        assert_eq!((feature("b").kind, feature("b").values.sum, bytes.min, bytes.max), (Kind::Bytes, 4, 0, 7));
-        assert_eq!(feature("none").kind, Kind::None);
+        assert_eq!((feature("b").kind, feature("b").values.sum, bytes.min, bytes.max), (FeatureKind::Bytes, 4, 0, 7));
+        assert_eq!(feature("none").kind, FeatureKind::None);
         assert_eq!(info.first.len(), 3);
         assert_eq!(info.first[0].features, [("i".to_string(), "7".to_string())]);
         assert!(info.first[1].features[0].1.starts_with("[\"\", \"abc\", 00 ff fe, 3 bytes, … 4 in all]"));
@@ -92,7 +92,7 @@ fn shards_of_images_and_the_images_themselves() {
     assert_eq!(shown[1], ("image".to_string(), format!("JPEG 20×10 colour, {} bytes", photo.len())));
 
     let out = dir.path().join("png/deep");
-    let look = Look { first: 2, ..Look::default() };
+    let look = InfoOptions { first: 2, ..InfoOptions::default() };
     let saved = catalogue().save_images(dir.path().to_str().unwrap(), &look, &out).unwrap().files;
     assert_eq!(saved.len(), 2);
     let (mut png, mut expected) = (Pixels::default(), Pixels::default());
@@ -124,15 +124,18 @@ fn damaged_records_are_an_error_or_listed() {
     let name = path.to_str().unwrap();
     let error = catalogue().info(name).unwrap_err();
     assert!(error.to_string().contains("record at byte 0"), "{error}");
-    let Info::Records(info) = catalogue().look(name, &Look { skip_bad: 1, ..Look::default() }).unwrap() else {
+    let Info::Records(info) = catalogue().look(name, &InfoOptions { skip_bad: 1, ..InfoOptions::default() }).unwrap()
+    else {
         panic!("records")
     };
     assert_eq!((info.records, info.skipped.len()), (5, 1));
-    let Info::Records(info) = catalogue().look(name, &Look { verify: false, ..Look::default() }).unwrap() else {
+    let Info::Records(info) = catalogue().look(name, &InfoOptions { verify: false, ..InfoOptions::default() }).unwrap()
+    else {
         panic!("records")
     };
     assert_eq!((info.records, info.content, info.verified), (6, Content::Mixed, false));
-    let pictures = catalogue().save_images(fixture("plain.tfrecord").to_str().unwrap(), &Look::default(), dir.path());
+    let pictures =
+        catalogue().save_images(fixture("plain.tfrecord").to_str().unwrap(), &InfoOptions::default(), dir.path());
     assert!(matches!(pictures, Err(DataError::NoPictures { .. })));
 }
 
@@ -155,8 +158,10 @@ fn photos_tables_and_single_images() {
     fs::write(&table, "set/a/1.jpg,x\nset/b/1.jpg,y\nset/a/2.png,y\n").unwrap();
     assert_eq!(photos(&table).classes.iter().map(|c| c.count).collect::<Vec<_>>(), [1, 2]);
 
-    let saved =
-        catalogue().save_images(table.to_str().unwrap(), &Look::default(), &dir.path().join("out")).unwrap().files;
+    let saved = catalogue()
+        .save_images(table.to_str().unwrap(), &InfoOptions::default(), &dir.path().join("out"))
+        .unwrap()
+        .files;
     assert_eq!(saved.len(), 3);
     // A file of another name is known by its content.
     let odd = dir.path().join("picture");
@@ -180,7 +185,7 @@ fn photos_tables_and_single_images() {
 #[test]
 fn images_of_sets() {
     let dir = tempfile::tempdir().unwrap();
-    let look = Look { first: 2, ..Look::default() };
+    let look = InfoOptions { first: 2, ..InfoOptions::default() };
     let saved = catalogue().save_images("fashion-sample", &look, dir.path()).unwrap().files;
     assert_eq!(saved.len(), 2);
     let header = paceline_image::header(&fs::read(&saved[0]).unwrap(), &Limits::default()).unwrap();
@@ -202,7 +207,7 @@ fn bad_pictures_are_passed_over_and_listed_as_far_as_allowed() {
         std::fs::write(photos.join(class).join(name), bytes).unwrap();
     }
     let save = |skip_bad| {
-        let look = Look { first: 2, skip_bad, ..Look::default() };
+        let look = InfoOptions { first: 2, skip_bad, ..InfoOptions::default() };
         catalogue().save_images(photos.to_str().unwrap(), &look, &dir.path().join("out"))
     };
     assert!(matches!(save(0), Err(DataError::BadImage { .. })));

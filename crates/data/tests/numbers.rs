@@ -1,7 +1,7 @@
 //! Records whose images are lists of numbers and whose classes are one-hot, and features by other names.
 
 use paceline_data::example::{self, Value};
-use paceline_data::shards::{Encoding, FeatureNames, Open, Records};
+use paceline_data::shards::{Encoding, FeatureNames, Records, ShardOptions};
 use paceline_data::tfrecord::{Packing, Writer};
 use paceline_data::{Catalogue, DataError, Labelled, Options, Part, RecordImages, Scratch, ShardError, Source};
 use paceline_image::Fit;
@@ -26,7 +26,7 @@ fn bytes(number: usize) -> Vec<u8> {
     (0..16).map(|at| ((number * 53 + at * 17) % 256) as u8).collect()
 }
 
-fn check(path: &Path, open: &Open, count: usize) {
+fn check(path: &Path, open: &ShardOptions, count: usize) {
     let records = open.records(path).unwrap();
     assert_eq!(records.encoding(), Encoding::Numbers([4, 4, 1]));
     let images = RecordImages::new(records, None, Fit::Crop).unwrap();
@@ -52,7 +52,7 @@ fn lists_of_floats_as_tfx_writes_them() {
                 ])
             })
             .collect();
-        check(&write(temp.path(), &records), &Open::default(), 20);
+        check(&write(temp.path(), &records), &ShardOptions::default(), 20);
     }
 }
 
@@ -68,9 +68,9 @@ fn lists_of_integers_and_classes_that_are_one_hot() {
         })
         .collect();
     let path = write(temp.path(), &records);
-    check(&path, &Open::default(), 20);
+    check(&path, &ShardOptions::default(), 20);
     // Two classes have no record here, but are there.
-    assert_eq!(Records::open(&path, None, true).unwrap().classes(), ["0", "1", "2", "3", "4"]);
+    assert_eq!(Records::open(&path, None, true).unwrap().class_names(), ["0", "1", "2", "3", "4"]);
 }
 
 #[test]
@@ -84,9 +84,9 @@ fn features_by_names_of_their_own() {
         })
         .collect();
     let path = write(temp.path(), &records);
-    let named = |image: &str, label: &str| Open {
+    let named = |image: &str, label: &str| ShardOptions {
         names: FeatureNames { image: Some(image.into()), label: Some(label.into()) },
-        ..Open::default()
+        ..ShardOptions::default()
     };
     check(&path, &named("x", "y"), 20);
     let error = Records::open(&path, None, true).err().unwrap();

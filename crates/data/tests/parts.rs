@@ -63,7 +63,7 @@ fn folders_train_and_val_are_parts_and_not_classes() {
         // Numbered as in the training part, though a class is missing.
         assert_eq!(counts(set.validation.as_ref().unwrap()), [0, 1, 1]);
         assert_eq!(counts(set.test.as_ref().unwrap()), [0, 0, 1]);
-        assert_eq!(Split::Auto.settled(&set), Split::Own);
+        assert_eq!(Split::Auto.resolved(&set), Split::Own);
         assert!(set.notes[0].contains("4 train, 2 validation, 1 test"), "{:?}", set.notes);
     }
 }

@@ -20,7 +20,7 @@ fn listed(path: &Path) -> Vec<String> {
     (0..photos.len())
         .map(|i| {
             assert_eq!(photos.path(i), root.join(photos.name(i)));
-            format!("{} {}", photos.classes()[photos.class(i)], photos.name(i).display())
+            format!("{} {}", photos.class_names()[photos.label(i) as usize], photos.name(i).display())
         })
         .collect()
 }
@@ -50,7 +50,7 @@ fn folders_are_classes_whatever_lies_below() {
     );
     assert_eq!(listed(dir.path()), ["a a/deep/er/1.jpg", "a a/z.png", "b b/10.JPEG", "b b/2.jpg"]);
     let photos = Photos::list(dir.path()).unwrap();
-    assert_eq!(photos.classes(), ["a", "b"]);
+    assert_eq!(photos.class_names(), ["a", "b"]);
     assert_eq!(photos.counts(), [2, 2]);
     assert_eq!(photos.left_out().count(), 3);
     assert_eq!(photos.left_out().words(), "1 .md (readme.md), 1 .txt (a/notes.txt), 1 hidden (a/.hidden.jpg)");
@@ -60,7 +60,7 @@ fn folders_are_classes_whatever_lies_below() {
 fn one_class_is_listed_and_left_to_the_caller() {
     let dir = tempfile::tempdir().unwrap();
     touch(dir.path(), &["a/1.jpg"]);
-    assert_eq!(Photos::list(dir.path()).unwrap().classes(), ["a"]);
+    assert_eq!(Photos::list(dir.path()).unwrap().class_names(), ["a"]);
 }
 
 #[test]

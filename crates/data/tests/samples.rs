@@ -192,7 +192,7 @@ fn split_applies_to_a_set() {
     let parts = Split::Fraction(0.25).apply(&set, 0).unwrap();
     assert_eq!((parts.train.len(), parts.validation.len()), (45, 15));
     let own = DataSet { validation: set.test.clone(), ..set.clone() };
-    assert_eq!((Split::Auto.settled(&own), Split::Auto.settled(&set)), (Split::Own, Split::Fraction(0.1)));
+    assert_eq!((Split::Auto.resolved(&own), Split::Auto.resolved(&set)), (Split::Own, Split::Fraction(0.1)));
     let parts = Split::Auto.apply(&own, 0).unwrap();
     assert_eq!((parts.train.len(), parts.validation.len()), (60, 10));
     assert!(Split::Own.apply(&set, 0).err().unwrap().to_string().contains("no validation part of its own"));

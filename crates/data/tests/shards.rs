@@ -1,7 +1,7 @@
 //! Shards with and without an index, whole and damaged.
 
 use paceline_data::example::{self, Value};
-use paceline_data::shards::{Encoding, FORMAT, Index, Open, Records, Shard, is_record_name};
+use paceline_data::shards::{Encoding, FORMAT, Index, Records, Shard, ShardOptions, is_record_name};
 use paceline_data::tfrecord::{Packing, Writer};
 use paceline_data::{DataError, RecordError, ShardError};
 use std::collections::BTreeMap;
@@ -46,7 +46,7 @@ fn two(dir: &Path) -> [Vec<u8>; 2] {
 fn index(dir: &Path, bytes: &[Vec<u8>; 2]) -> Index {
     let sha = |bytes: &[u8]| {
         use sha2::{Digest, Sha256};
-        Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect::<String>()
+        paceline_system::hex(&Sha256::digest(bytes))
     };
     let shard = |file: &str, part: &str, records, bytes: &[u8]| Shard {
         file: file.into(),
@@ -72,7 +72,7 @@ fn index(dir: &Path, bytes: &[Vec<u8>; 2]) -> Index {
     index
 }
 
-fn refused(path: &Path, open: &Open) -> DataError {
+fn refused(path: &Path, open: &ShardOptions) -> DataError {
     open.records(path).err().unwrap()
 }
 
@@ -97,13 +97,13 @@ fn a_folder_without_an_index_tells_its_classes() {
     two(dir.path());
     let records = Records::open(dir.path(), None, true).unwrap();
     check(&records, 0..8);
-    assert_eq!(records.classes(), ["daisy", "rose", "tulip"]);
+    assert_eq!(records.class_names(), ["daisy", "rose", "tulip"]);
     assert_eq!(records.counts(), [3, 3, 2]);
     assert_eq!(records.layout().words(), "image from `image`, class from `class`, its name from `label`");
     let place = format!("b.tfrecord.gz record 1 (byte {})", ours(5, 2, "tulip").len() + 16);
     assert!(records.place(6).ends_with(&place), "{}", records.place(6));
     check(&Records::open(dir.path(), Some("train"), true).unwrap(), 0..8);
-    let error = refused(dir.path(), &Open { part: Some("validation".into()), ..Open::default() });
+    let error = refused(dir.path(), &ShardOptions { part: Some("validation".into()), ..ShardOptions::default() });
     assert!(matches!(error, DataError::Shards(ShardError::NoPart { .. })));
     check(&Records::open(&dir.path().join("a-00000-of-00002"), None, true).unwrap(), 0..5);
 }
@@ -117,8 +117,8 @@ fn an_index_tells_parts_and_classes() {
     check(&open(None), 0..8);
     check(&open(Some("train")), 0..5);
     check(&open(Some("validation")), 5..8);
-    assert_eq!(open(None).classes().len(), 4);
-    let error = refused(dir.path(), &Open { part: Some("test".into()), ..Open::default() });
+    assert_eq!(open(None).class_names().len(), 4);
+    let error = refused(dir.path(), &ShardOptions { part: Some("test".into()), ..ShardOptions::default() });
     assert!(error.to_string().contains("it has train, validation"), "{error}");
 }
 
@@ -129,7 +129,7 @@ fn an_index_that_is_wrong_is_refused() {
     let good = index(dir.path(), &bytes);
     let refused = |index: &Index| {
         index.write(dir.path()).unwrap();
-        match refused(dir.path(), &Open::default()) {
+        match refused(dir.path(), &ShardOptions::default()) {
             DataError::Shards(error) => error,
             error => panic!("{error}"),
         }
@@ -159,7 +159,7 @@ fn an_index_that_is_wrong_is_refused() {
 fn digests_are_compared_on_request() {
     let dir = tempfile::tempdir().unwrap();
     let mut index = index(dir.path(), &two(dir.path()));
-    let open = Open { digests: true, ..Open::default() };
+    let open = ShardOptions { digests: true, ..ShardOptions::default() };
     check(&open.records(dir.path()).unwrap(), 0..8);
     index.shards[1].sha256 = "0".repeat(64);
     index.write(dir.path()).unwrap();
@@ -197,12 +197,12 @@ fn other_names_of_the_same_features_are_known() {
         ],
     ])
     .unwrap();
-    assert_eq!(records.classes(), ["0", "elk", "owl"]);
+    assert_eq!(records.class_names(), ["0", "elk", "owl"]);
     assert_eq!((records.label(0), records.label(1)), (2, 1));
 
     // As TensorFlow Datasets writes: `label` is the number.
     let records = write(&[&[("image", jpeg), ("label", Value::Ints(&[1]))]]).unwrap();
-    assert_eq!(records.classes(), ["0", "1"]);
+    assert_eq!(records.class_names(), ["0", "1"]);
 
     // Names alone.
     let of = |name: &'static [u8]| name;
@@ -211,7 +211,7 @@ fn other_names_of_the_same_features_are_known() {
         &[("image", jpeg), ("label", Value::Bytes(&[of(b"daisy")]))],
     ])
     .unwrap();
-    assert_eq!(records.classes(), ["daisy", "rose"]);
+    assert_eq!(records.class_names(), ["daisy", "rose"]);
     assert_eq!((records.label(0), records.label(1)), (1, 0));
 
     // Raw pixels with their shape.
@@ -252,7 +252,7 @@ fn bad_records_are_left_out_up_to_a_limit_and_listed() {
         let file = paceline_data::tfrecord::File::open(&path, true).unwrap();
         (0..file.len()).map(|i| file.offset(i) as usize).collect()
     };
-    let open = |skip_bad| Open { skip_bad, ..Open::default() };
+    let open = |skip_bad| ShardOptions { skip_bad, ..ShardOptions::default() };
     let left = |records: &Records| (0..records.len()).map(|i| records.image(i).len() - 4).collect::<Vec<_>>();
 
     // Data of record 1, length of record 3.
@@ -287,10 +287,13 @@ fn bad_records_are_left_out_up_to_a_limit_and_listed() {
 #[test]
 fn nothing_to_read_is_said() {
     let dir = tempfile::tempdir().unwrap();
-    assert!(matches!(refused(dir.path(), &Open::default()), DataError::Shards(ShardError::NoShards { .. })));
+    assert!(matches!(refused(dir.path(), &ShardOptions::default()), DataError::Shards(ShardError::NoShards { .. })));
     fs::write(dir.path().join("a.tfrec"), b"").unwrap();
-    assert!(matches!(refused(dir.path(), &Open::default()), DataError::Shards(ShardError::Empty { files: 1, .. })));
-    assert!(matches!(refused(&dir.path().join("b"), &Open::default()), DataError::Io { .. }));
+    assert!(matches!(
+        refused(dir.path(), &ShardOptions::default()),
+        DataError::Shards(ShardError::Empty { files: 1, .. })
+    ));
+    assert!(matches!(refused(&dir.path().join("b"), &ShardOptions::default()), DataError::Io { .. }));
 }
 
 #[test]

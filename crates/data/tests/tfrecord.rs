@@ -4,8 +4,9 @@
 mod not_run;
 
 use not_run::not_run;
-use paceline_data::example::{self, Example, Feature, Kind, Sequence, Value};
+use paceline_data::example::{self, Example, Feature, FeatureKind, Sequence, Value};
 use paceline_data::tfrecord::{File, Packing, Reader, Writer};
+use paceline_system::hex;
 use serde_json::Value as Json;
 use std::path::{Path, PathBuf};
 
@@ -35,17 +36,13 @@ fn records(path: &Path) -> Vec<Vec<u8>> {
     all
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
-}
-
 /// A feature as the fixture shows it.
 fn shown(feature: &Feature<'_, '_>) -> (&'static str, Vec<Json>) {
     match feature.kind() {
-        Kind::None => ("none", vec![]),
-        Kind::Bytes => ("bytes", feature.byte_strings().map(|b| hex(b).into()).collect()),
-        Kind::Floats => ("floats", feature.floats().map(|f| f.to_bits().into()).collect()),
-        Kind::Ints => ("ints", feature.ints().map(|i| i.to_string().into()).collect()),
+        FeatureKind::None => ("none", vec![]),
+        FeatureKind::Bytes => ("bytes", feature.byte_strings().map(|b| hex(b).into()).collect()),
+        FeatureKind::Floats => ("floats", feature.floats().map(|f| f.to_bits().into()).collect()),
+        FeatureKind::Ints => ("ints", feature.ints().map(|i| i.to_string().into()).collect()),
     }
 }
 
@@ -79,7 +76,7 @@ fn what_tensorflow_wrote_is_written_the_same() {
     // something that we write.
     for record in records(&fixture("plain.tfrecord")) {
         let example = Example::parse(&record).unwrap();
-        if example.features().any(|f| f.kind() == Kind::None) {
+        if example.features().any(|f| f.kind() == FeatureKind::None) {
             continue;
         }
         let strings: Vec<Vec<&[u8]>> = example.features().map(|f| f.byte_strings().collect()).collect();
@@ -89,8 +86,8 @@ fn what_tensorflow_wrote_is_written_the_same() {
             .features()
             .enumerate()
             .map(|(i, f)| match f.kind() {
-                Kind::Bytes => (f.name(), Value::Bytes(&strings[i])),
-                Kind::Floats => (f.name(), Value::Floats(&floats[i])),
+                FeatureKind::Bytes => (f.name(), Value::Bytes(&strings[i])),
+                FeatureKind::Floats => (f.name(), Value::Floats(&floats[i])),
                 _ => (f.name(), Value::Ints(&ints[i])),
             })
             .collect();
@@ -191,11 +188,11 @@ fn the_larger_files_of_tensorflow_are_read_where_they_are() {
                     value[list].as_array().unwrap().iter().map(|v| v.as_str().unwrap().to_string()).collect()
                 };
                 match feature.kind() {
-                    Kind::None => assert!(value.is_null()),
-                    Kind::Ints => {
+                    FeatureKind::None => assert!(value.is_null()),
+                    FeatureKind::Ints => {
                         assert_eq!(feature.ints().map(|i| i.to_string()).collect::<Vec<_>>(), strings("int64_list"));
                     }
-                    Kind::Floats => {
+                    FeatureKind::Floats => {
                         // Written as the shortest f64 of the f32: parsed and narrowed, the same bits.
                         let bits: Vec<u32> = strings("float_list")
                             .iter()
@@ -203,7 +200,7 @@ fn the_larger_files_of_tensorflow_are_read_where_they_are() {
                             .collect();
                         assert_eq!(feature.floats().map(f32::to_bits).collect::<Vec<_>>(), bits);
                     }
-                    Kind::Bytes => {
+                    FeatureKind::Bytes => {
                         let found: Vec<String> = feature.byte_strings().map(base64).collect();
                         assert_eq!(found, strings("bytes_list"));
                     }

@@ -14,7 +14,7 @@ use paceline_base::{Error, Result};
 use paceline_comm::{World, agree};
 use paceline_kernels::cpu::{Isa, peak_flops};
 use paceline_plan::{ClusterFile, Host, Link};
-use paceline_record::{atomic, machine};
+use paceline_system::{atomic, machine};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 

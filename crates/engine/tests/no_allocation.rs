@@ -8,7 +8,7 @@ mod common;
 use common::Toy;
 use paceline_base::kernel::StepArgs;
 use paceline_base::optim::Rule;
-use paceline_data::{Fake, Labelled, Order, Still, Visits};
+use paceline_data::{Fake, ImagesInMemory, Labelled, Order, Visits};
 use paceline_engine::checkpoint::initialize;
 use paceline_engine::{Batch, Rank};
 use paceline_graph::{Graph, presets};
@@ -53,7 +53,7 @@ fn same(row: usize) -> usize {
 /// could be held up until after the counting has begun, and take its scratch memory then.
 fn feed(ranks: usize) -> Feed {
     let samples = Fake::train(&"fake:6x6:10:100".parse().unwrap(), 1);
-    let source = Still::new(Arc::new(samples)).unwrap();
+    let source = ImagesInMemory::new(Arc::new(samples)).unwrap();
     let len = source.len();
     let augment = Augment { flip: true, crop: 0.5, contrast: 0.2, ..Augment::default() };
     let options = FeedOptions {

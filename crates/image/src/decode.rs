@@ -3,14 +3,14 @@
 use crate::error::{ImageError, Result};
 use crate::exif;
 use crate::jpeg::planes::{Region, scaled};
-use crate::jpeg::{self, JpegDecoder, Plan};
-use crate::{Colour, Fit, Header, Kind, Limits, Pixels, Target, Window};
+use crate::jpeg::{self, DecodeRequest, JpegDecoder};
+use crate::{Colour, Fit, Format, Header, Limits, Pixels, Target, Window};
 use crate::{others, png};
 
 /// What the bytes begin like.
-fn kind(bytes: &[u8]) -> Result<Kind> {
-    if let Some(kind) = Kind::of(bytes) {
-        return Ok(kind);
+fn format_of(bytes: &[u8]) -> Result<Format> {
+    if let Some(format) = Format::of(bytes) {
+        return Ok(format);
     }
     let first = &bytes[..bytes.len().min(8)];
     let found = if first.is_empty() {
@@ -23,10 +23,10 @@ fn kind(bytes: &[u8]) -> Result<Kind> {
 
 /// Reads the header alone.
 pub fn header(bytes: &[u8], limits: &Limits) -> Result<Header> {
-    match kind(bytes)? {
-        Kind::Jpeg => jpeg::header(bytes, limits),
-        Kind::Png => png::header(bytes, limits),
-        kind => others::header(kind, bytes, limits),
+    match format_of(bytes)? {
+        Format::Jpeg => jpeg::header(bytes, limits),
+        Format::Png => png::header(bytes, limits),
+        format => others::header(format, bytes, limits),
     }
 }
 
@@ -70,11 +70,11 @@ impl Decoder {
         target: Option<&Target>,
         out: &mut Pixels,
     ) -> Result<(Header, Window)> {
-        let kind = kind(bytes)?;
-        if kind != Kind::Jpeg {
-            let header = match kind {
-                Kind::Png => png::decode(bytes, &self.limits, colour, &mut self.scratch, out)?,
-                kind => others::decode(kind, bytes, &self.limits, colour, &mut self.scratch, out)?,
+        let format = format_of(bytes)?;
+        if format != Format::Jpeg {
+            let header = match format {
+                Format::Png => png::decode(bytes, &self.limits, colour, &mut self.scratch, out)?,
+                format => others::decode(format, bytes, &self.limits, colour, &mut self.scratch, out)?,
             };
             if header.orientation != 1 {
                 std::mem::swap(&mut self.scratch, &mut out.data);
@@ -94,7 +94,7 @@ impl Decoder {
             let stored = if exif::swaps(header.orientation) { (upright.1, upright.0) } else { upright };
             let rectangle = (region.left, region.top, region.width, region.height);
             let (left, top, width, height) = exif::stored_rectangle(rectangle, stored, header.orientation);
-            Plan { m, region: Region { left, top, width, height }, channels }
+            DecodeRequest { m, region: Region { left, top, width, height }, channels }
         };
         // Straight to its place, unless it has to be turned.
         let (header, plan) = self.jpeg.decode(bytes, &self.limits, plan, &mut out.data)?;
@@ -108,18 +108,10 @@ impl Decoder {
     }
 }
 
-/// The part of an upright image, in its own pixels, that a target shows.
+/// The part of an image, in its own pixels, that a target shows; all of it without a target.
 fn shown(header: &Header, target: Option<&Target>) -> Window {
-    let (w, h) = (header.width as f64, header.height as f64);
-    match target {
-        Some(Target { width, height, fit: Fit::Crop, .. }) if *width > 0 && *height > 0 => {
-            let (tw, th) = (*width as f64, *height as f64);
-            // As much as has the target's shape.
-            let (cw, ch) = if w * th > h * tw { (h * tw / th, h) } else { (w, w * th / tw) };
-            Window { left: (w - cw) / 2.0, top: (h - ch) / 2.0, width: cw, height: ch }
-        }
-        _ => Window { left: 0.0, top: 0.0, width: w, height: h },
-    }
+    let whole = Window { left: 0.0, top: 0.0, width: header.width as f64, height: header.height as f64 };
+    target.map_or(whole, |target| target.window(header.width, header.height))
 }
 
 /// How much larger than the target a scaled image has to be. The lowest frequencies alone are a sharper filter than the

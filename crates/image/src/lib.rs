@@ -49,7 +49,7 @@ pub use resize::Resizer;
 
 /// What an image is stored as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum Format {
     /// JPEG.
     Jpeg,
     /// PNG.
@@ -62,7 +62,7 @@ pub enum Kind {
     Gif,
 }
 
-impl Kind {
+impl Format {
     /// The format that bytes begin like, if it is one that is read.
     pub fn of(bytes: &[u8]) -> Option<Self> {
         if bytes.starts_with(&[0xFF, 0xD8]) {
@@ -71,10 +71,10 @@ impl Kind {
         if bytes.starts_with(b"\x89PNG\r\n\x1a\n") {
             return Some(Self::Png);
         }
-        others::kind(bytes)
+        others::format(bytes)
     }
 
-    /// Bytes that [`Kind::of`] needs to see.
+    /// Bytes that [`Format::of`] needs to see.
     pub const LOOK: usize = 18;
 
     /// As people write it.
@@ -93,7 +93,7 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The format.
-    pub kind: Kind,
+    pub format: Format,
     /// Width as it is to be seen (after the EXIF orientation).
     pub width: usize,
     /// Height as it is to be seen.
@@ -182,6 +182,32 @@ pub struct Target {
     /// Decode at full scale, whatever it costs; otherwise a JPEG is decoded straight to a smaller scale that is still
     /// large enough.
     pub full: bool,
+}
+
+impl Target {
+    /// The part of an upright image of this size, in its own pixels, that is brought to the target: for [`Fit::Crop`] as much of
+    /// its middle as has the target's shape, otherwise all of it.
+    ///
+    /// ```
+    /// use paceline_image::{Fit, Target, Window};
+    /// let target = Target { width: 192, height: 192, fit: Fit::Crop, full: false };
+    /// assert_eq!(target.window(640, 480), Window { left: 80.0, top: 0.0, width: 480.0, height: 480.0 });
+    /// ```
+    pub fn window(&self, width: usize, height: usize) -> Window {
+        let (w, h) = (width as f64, height as f64);
+        if self.fit != Fit::Crop || self.width == 0 || self.height == 0 {
+            return Window { left: 0.0, top: 0.0, width: w, height: h };
+        }
+        let (tw, th) = (self.width as f64, self.height as f64);
+        let (cw, ch) = if w * th > h * tw { (h * tw / th, h) } else { (w, w * th / tw) };
+        Window { left: (w - cw) / 2.0, top: (h - ch) / 2.0, width: cw, height: ch }
+    }
+
+    /// Whether these pixels, of which the window is wanted, have the target's size already: then there is nothing to resize.
+    pub fn is_met_by(&self, pixels: &Pixels, window: &Window) -> bool {
+        let whole = Window { left: 0.0, top: 0.0, width: self.width as f64, height: self.height as f64 };
+        (pixels.width, pixels.height) == (self.width, self.height) && *window == whole
+    }
 }
 
 /// A part of an image, in pixels, with fractions.

@@ -3,7 +3,7 @@
 use crate::error::{ImageError, Result};
 use crate::exif;
 use crate::jpeg::colour::luma;
-use crate::{Colour, Header, Kind, Limits, Pixels, affordable};
+use crate::{Colour, Format, Header, Limits, Pixels, affordable};
 use std::io::Cursor;
 
 /// Where the header states the size.
@@ -40,7 +40,7 @@ fn open<'a>(bytes: &'a [u8], limits: &Limits) -> Result<(Reader<'a>, Header)> {
     };
     let swapped = exif::swaps(orientation);
     let (width, height) = if swapped { (height, width) } else { (width, height) };
-    let header = Header { kind: Kind::Png, width, height, channels, orientation, progressive: info.interlaced };
+    let header = Header { format: Format::Png, width, height, channels, orientation, progressive: info.interlaced };
     Ok((reader, header))
 }
 

@@ -1,6 +1,6 @@
 //! Files that another program wrote, and the pixels it decodes them to: `fixtures/make.py` makes both with libjpeg-turbo.
 
-use paceline_image::{Chroma, Colour, Decoder, Encoder, Kind, Limits, Pixels, header};
+use paceline_image::{Chroma, Colour, Decoder, Encoder, Format, Limits, Pixels, header};
 use std::path::PathBuf;
 
 fn fixture(name: &str) -> Vec<u8> {
@@ -65,7 +65,7 @@ fn colour_models() {
     for (name, channels) in [("grey", 1), ("rgb", 3), ("cmyk", 4), ("cmyk_plain", 4), ("ycck", 4)] {
         check(&format!("{name}.jpg"));
         let header = header(&fixture(&format!("{name}.jpg")), &Limits::default()).unwrap();
-        assert_eq!((header.kind, header.channels, header.orientation), (Kind::Jpeg, channels, 1), "{name}");
+        assert_eq!((header.format, header.channels, header.orientation), (Format::Jpeg, channels, 1), "{name}");
     }
 }
 
@@ -80,7 +80,7 @@ fn png_of_every_kind() {
 fn webp_of_every_kind() {
     for name in ["lossless", "lossless_1x1", "lossless_alpha", "lossy", "lossy_even", "lossy_alpha", "animated"] {
         check(&format!("{name}.webp"));
-        assert_eq!(header(&fixture(&format!("{name}.webp")), &Limits::default()).unwrap().kind, Kind::WebP);
+        assert_eq!(header(&fixture(&format!("{name}.webp")), &Limits::default()).unwrap().format, Format::WebP);
     }
     assert_eq!(header(&fixture("lossless_alpha.webp"), &Limits::default()).unwrap().channels, 4);
 }

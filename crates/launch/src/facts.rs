@@ -1,6 +1,7 @@
 //! What the processes of a job must agree on before any of them begins, and the comparison: a pure function.
 
 use paceline_base::text;
+use paceline_system::hex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fs;
@@ -43,7 +44,7 @@ impl Facts {
     /// Facts about this process and its host. `configuration` is everything that the user wrote, in any form that is the
     /// same for the same meaning.
     pub fn collect(configuration: &str) -> Self {
-        let machine = paceline_record::machine::describe();
+        let machine = paceline_system::machine::describe();
         Self {
             version: env!("CARGO_PKG_VERSION").into(),
             binary: own_digest(),
@@ -51,7 +52,7 @@ impl Facts {
             clock: clock(),
             cores: machine.cores,
             cpu: machine.cpu,
-            host: paceline_comm::world::host_name(),
+            host: paceline_system::host_name(),
             ..Self::default()
         }
     }
@@ -74,10 +75,6 @@ impl Facts {
 /// Seconds since 1970.
 pub(super) fn clock() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
 /// SHA-256 of the file that this process runs; empty where the system does not show it.

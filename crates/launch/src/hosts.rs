@@ -157,7 +157,7 @@ pub(super) fn bracketed(name: &str) -> String {
 
 /// Whether a name means this machine.
 pub(super) fn is_here(name: &str) -> bool {
-    matches!(name, "localhost" | "127.0.0.1" | "::1") || name == paceline_comm::world::host_name()
+    matches!(name, "localhost" | "127.0.0.1" | "::1") || name == paceline_system::host_name()
 }
 
 /// `name:2`, `name`, `[::1]:2`.

@@ -1,20 +1,20 @@
 //! A job from its first attempt to its end: checks, attempts, what is said of them.
 
-use crate::brood::{self, Brood, Stream};
-use crate::control::{Control, Heard, Place, to_channel};
+use crate::children::{self, ChildProcesses, Stream};
 use crate::decide::{Decision, Failure, How, State, decide};
 use crate::hosts::Hosts;
+use crate::message::{ClientMessage, ExitReport, Progress, ServerMessage, VARIABLE};
+use crate::monitor::{JobMonitor, Limits};
 use crate::mpirun::{Start, Starter, find, variables_to_pass};
-use crate::muster::{Limits, Muster};
 use crate::output::{self, LOG_VARIABLE};
 use crate::ports::Ports;
 use crate::reach::{self, Answering};
 use crate::scheduler::Scheduler;
+use crate::server::{Heard, Place, Server, to_channel};
 use crate::stop::{Asked, StopRequests, StopSignal};
-use crate::word::{LastWords, Order, Progress, VARIABLE, Word};
 use crate::{facts, secret};
 use paceline_base::{Error, Result};
-use paceline_record::machine;
+use paceline_system::machine;
 use serde::Serialize;
 use std::net::IpAddr;
 use std::os::unix::process::ExitStatusExt;
@@ -183,8 +183,8 @@ pub fn launch(
         (port, _) => port..=port,
     };
     let place = Place { listen: job.listen.unwrap_or(address), address, ports };
-    let control = Control::listen(&place, to_channel(sender.clone()))?;
-    let ports = job.ports.map(|ports| ports.behind(control.port(), &job.hosts)).transpose()?;
+    let server = Server::listen(&place, to_channel(sender.clone()))?;
+    let ports = job.ports.map(|ports| ports.behind(server.port(), &job.hosts)).transpose()?;
     // Meanwhile, since a host behind a firewall takes its time not to answer.
     let (hosts, agent, ours) = (job.hosts.clone(), job.agent.clone(), job.scheduler.is_none());
     let answering =
@@ -195,7 +195,7 @@ pub fn launch(
         program,
         logs,
         interface_name,
-        control,
+        server,
         ports,
         asked: answering,
         answering: None,
@@ -214,7 +214,7 @@ struct Run<'a> {
     /// Where the output of each process is kept.
     logs: Option<PathBuf>,
     interface_name: Option<String>,
-    control: Control,
+    server: Server,
     /// Of the processes, and of what starts them.
     ports: Option<Ports>,
     /// Which hosts answered when the job began, until it is known; then what it found.
@@ -346,14 +346,14 @@ impl Run<'_> {
         let token = secret::random()?;
         let limits = self.job.limits;
         let hosts = state.hosts.clone();
-        let variable = self.control.admit(attempt, &token, hosts.processes(), limits.silence);
+        let variable = self.server.admit(attempt, &token, hosts.processes(), limits.silence);
         let command = self.command(attempt, &hosts, arguments, &variable);
         let line = std::iter::once(command.get_program()).chain(command.get_args());
         let line = line.map(|w| w.to_string_lossy()).collect::<Vec<_>>().join(" ");
         self.view.notice(&Notice::Starting { attempt, hosts: hosts.to_string(), command: line });
         let notes = state.earlier.iter().map(|f| format!("restarted: {}", f.words())).collect();
         let mut watch = Watch {
-            muster: Muster::new(hosts, limits, attempt, notes),
+            monitor: JobMonitor::new(hosts, limits, attempt, notes),
             attempt,
             begin: Instant::now(),
             oom: machine::oom_kills(),
@@ -362,29 +362,30 @@ impl Run<'_> {
             framed: false,
             stopping: false,
         };
-        let mut brood = Brood::start(command, &token, self.starter.end_signal(), &self.sender, Event::Line)?;
-        let end = self.watch(&mut watch, &mut brood);
+        let mut children =
+            ChildProcesses::start(command, &token, self.starter.end_signal(), &self.sender, Event::Line)?;
+        let end = self.watch(&mut watch, &mut children);
         watch.muted = true;
-        self.control.cut();
+        self.server.cut();
         let seen = Instant::now();
         match end {
-            Attempt::Interrupted(_) | Attempt::Unwatched => brood.kill(),
+            Attempt::Interrupted(_) | Attempt::Unwatched => children.kill(),
             // It would wait for the daemon of a host that is gone.
-            Attempt::Failed(Failure { how: How::HostSilent | How::Silent, .. }) => brood.end(Duration::from_secs(1)),
-            _ => brood.end(Duration::from_secs(3)),
+            Attempt::Failed(Failure { how: How::HostSilent | How::Silent, .. }) => children.end(Duration::from_secs(1)),
+            _ => children.end(Duration::from_secs(3)),
         }
         while let Ok(event) = self.events.try_recv() {
             self.take(&mut watch, event);
         }
         self.view.progress(&Progress::default());
-        if let Some(dir) = watch.muster.run_dir() {
+        if let Some(dir) = watch.monitor.run_dir() {
             state.run_dir = Some(dir.clone());
         }
-        state.trained = watch.muster.begun();
+        state.trained = watch.monitor.begun();
         state.began |= state.trained;
         let Attempt::Failed(failure) = end else { return Ok(end) };
         let oom = machine::oom_kills().unwrap_or(0).saturating_sub(watch.oom.unwrap_or(u64::MAX));
-        let failure = watch.muster.explain(failure, &watch.said.make_contiguous().join("\n"), oom);
+        let failure = watch.monitor.explain(failure, &watch.said.make_contiguous().join("\n"), oom);
         let failure = self.outage(state, failure);
         if matches!(failure.how, How::Starter | How::Absent) {
             // Where a host is known to be away, what the starter says of it adds nothing.
@@ -416,7 +417,7 @@ impl Run<'_> {
     }
 
     /// Until the attempt is over or must be ended.
-    fn watch(&self, watch: &mut Watch, brood: &mut Brood) -> Attempt {
+    fn watch(&self, watch: &mut Watch, children: &mut ChildProcesses) -> Attempt {
         let mut looked = Instant::now();
         loop {
             if looked.elapsed() > Duration::from_secs(1) {
@@ -444,18 +445,18 @@ impl Run<'_> {
                 None => {}
                 Some(Asked::AtOnce(signal)) => return Attempt::Interrupted(signal),
                 // Before the first step there is nothing to save.
-                Some(Asked::Stop(signal)) if !watch.muster.begun() || !self.job.checkpoints => {
+                Some(Asked::Stop(signal)) if !watch.monitor.begun() || !self.job.checkpoints => {
                     return Attempt::Interrupted(signal);
                 }
                 Some(Asked::Stop(_)) if watch.stopping => {}
                 Some(Asked::Stop(_)) => {
                     watch.stopping = true;
                     self.view.notice(&Notice::Stopping);
-                    self.control.tell(&Order::Stop);
+                    self.server.tell(&ServerMessage::Stop);
                 }
             }
             let now = watch.now();
-            let ended = brood.ended();
+            let ended = children.ended();
             if ended.is_some() {
                 // What was said before the end is still on its way: until lines have ended too, but not for ever, where
                 // processes have outlived the starter.
@@ -464,28 +465,28 @@ impl Run<'_> {
                 loop {
                     match self.events.recv_timeout(quiet()) {
                         Ok(event) => self.take(watch, event),
-                        Err(_) if watch.muster.has_open_lines() && begin.elapsed() < LINGER => {}
+                        Err(_) if watch.monitor.has_open_lines() && begin.elapsed() < LINGER => {}
                         Err(_) => break,
                     }
                 }
             }
-            watch.muted |= watch.muster.trouble().is_some();
+            watch.muted |= watch.monitor.trouble().is_some();
             if let Some(signal) = ended.and_then(|status| status.signal()) {
                 match self.starter {
                     Starter::Direct => watch.keep(format!("process rank 0 exited on signal {signal}")),
                     // It was killed: processes that ended, ended with it.
-                    _ if !watch.muster.has_said() && !watch.muster.done() => return self.starter_ended(watch, ended),
+                    _ if !watch.monitor.has_said() && !watch.monitor.done() => return self.starter_ended(watch, ended),
                     _ => {}
                 }
             }
-            if let Some(failure) = watch.muster.verdict(now, ended.is_some()) {
+            if let Some(failure) = watch.monitor.verdict(now, ended.is_some()) {
                 return Attempt::Failed(failure);
             }
-            if watch.muster.done_since().is_some_and(|at| now - at > FAREWELL) {
+            if watch.monitor.done_since().is_some_and(|at| now - at > FAREWELL) {
                 return watch.ended(); // what is left of it is ended
             }
             if let Some(status) = ended {
-                if watch.muster.done() || (watch.muster.nobody() && status.success()) {
+                if watch.monitor.done() || (watch.monitor.nobody() && status.success()) {
                     return watch.ended();
                 }
                 return self.starter_ended(watch, ended);
@@ -495,10 +496,10 @@ impl Run<'_> {
 
     /// The starter has ended, and no process has told why.
     fn starter_ended(&self, watch: &Watch, status: Option<ExitStatus>) -> Attempt {
-        let ended = status.map_or_else(|| "ended".into(), brood::words);
-        let early = if watch.muster.nobody() { " before any process came up" } else { "" };
-        if self.starter == Starter::Direct && !watch.muster.nobody() {
-            let host = Some(watch.muster.host_of(0).into());
+        let ended = status.map_or_else(|| "ended".into(), children::words);
+        let early = if watch.monitor.nobody() { " before any process came up" } else { "" };
+        if self.starter == Starter::Direct && !watch.monitor.nobody() {
+            let host = Some(watch.monitor.host_of(0).into());
             return Attempt::Failed(Failure { process: Some(0), host, how: How::Died, why: ended, step: 0 });
         }
         let why = format!("{} {ended}{early}", self.starter.name());
@@ -508,41 +509,41 @@ impl Run<'_> {
     fn take(&self, watch: &mut Watch, event: Event) {
         let now = watch.now();
         match event {
-            Event::Heard(Heard::Word(attempt, process, word)) if attempt == watch.attempt => {
-                if let (Word::Progress(progress), 0) = (&word, process) {
+            Event::Heard(Heard::Message(attempt, process, message)) if attempt == watch.attempt => {
+                if let (ClientMessage::Progress(progress), 0) = (&message, process) {
                     self.view.progress(progress);
                     return;
                 }
-                if let Word::AskedToStop(signal) = word {
+                if let ClientMessage::AskedToStop(signal) = message {
                     self.stop.hear(signal);
                     return;
                 }
-                let begun = watch.muster.begun();
-                if let Some(order) = watch.muster.hear(process, word, now, facts::clock()) {
-                    for words in watch.muster.take_warnings() {
+                let begun = watch.monitor.begun();
+                if let Some(answer) = watch.monitor.hear(process, message, now, facts::clock()) {
+                    for words in watch.monitor.take_warnings() {
                         self.view.notice(&Notice::Warning { words });
                     }
-                    self.control.tell(&order);
+                    self.server.tell(&answer);
                 }
-                if watch.muster.begun() && !begun {
+                if watch.monitor.begun() && !begun {
                     self.view.notice(&Notice::Began { attempt, seconds: now });
                 }
             }
             Event::Heard(Heard::Broke(attempt, process)) if attempt == watch.attempt => {
-                watch.muster.broke(process, now)
+                watch.monitor.broke(process, now)
             }
             Event::Heard(_) => {}
             Event::Line(Stream::Out, text) if self.starter.says(&text) => watch.keep(text),
             Event::Line(Stream::Out, text) => self.view.line(Stream::Out, &text),
             Event::Line(Stream::Err, text) => {
-                if let Some(words) = LastWords::parse(&text) {
-                    watch.muster.left(words, now);
+                if let Some(report) = ExitReport::parse(&text) {
+                    watch.monitor.left(report, now);
                     return;
                 }
                 let frame = self.starter.frames(&text);
                 let own = frame || watch.framed || self.starter.mutters(&text);
                 watch.framed ^= frame;
-                if !own && !watch.muted && !watch.muster.nobody() {
+                if !own && !watch.muted && !watch.monitor.nobody() {
                     self.view.line(Stream::Err, &text);
                 }
                 watch.keep(text);
@@ -553,7 +554,7 @@ impl Run<'_> {
 
 /// What is known of an attempt.
 struct Watch {
-    muster: Muster,
+    monitor: JobMonitor,
     attempt: u32,
     begin: Instant,
     /// Kills for memory in this process's control group before it.
@@ -573,9 +574,9 @@ impl Watch {
         self.begin.elapsed().as_secs_f64()
     }
 
-    /// How it ended, when all have said their last word.
+    /// How it ended, when all have sent their last message.
     fn ended(&self) -> Attempt {
-        if self.muster.stopped() { Attempt::Stopped } else { Attempt::Done }
+        if self.monitor.stopped() { Attempt::Stopped } else { Attempt::Done }
     }
 
     /// The starter's own words come last.

@@ -1,8 +1,8 @@
 //! The program that starts processes on hosts: which one it is, and its command line.
 
 use crate::hosts::{Hosts, is_here};
+use crate::message::VARIABLE;
 use crate::ports::{DAEMONS, Ports};
-use crate::word::VARIABLE;
 use nix::sys::signal::Signal;
 use paceline_base::{Error, Result};
 use std::ffi::OsString;

@@ -6,7 +6,7 @@
 //! have gone. Helpers are processes of their own, so that also the last words of one that crashes or is killed are there. They
 //! end when the process has.
 
-use crate::word::VARIABLE;
+use crate::message::VARIABLE;
 use nix::unistd::{dup2_stderr, dup2_stdout};
 use paceline_base::{Error, Result};
 use std::fs::{File, OpenOptions};
@@ -38,7 +38,7 @@ pub fn keep_output() -> Result<()> {
     let Some((attempt, folder)) = given.as_deref().and_then(parse) else { return Ok(()) };
     let started = paceline_comm::world::started(|name| std::env::var(name).ok());
     let (process, processes) = started.map_or((0, 1), |s| (s.process, s.processes));
-    let host = paceline_comm::world::host_name();
+    let host = paceline_system::host_name();
     std::fs::create_dir_all(folder).map_err(|e| Error::io("create the folder of logs", folder, &e))?;
     let path = folder.join(log_name(process, &host, attempt));
     let words: Vec<String> = std::env::args().skip(1).collect();

@@ -133,7 +133,7 @@ fn ended_well(mut child: Child, patience: Duration) -> std::result::Result<(), S
                 if let Some(stderr) = &mut child.stderr {
                     let _ = std::io::Read::read_to_string(stderr, &mut said);
                 }
-                return Err(said.lines().last().map_or_else(|| super::brood::words(status), String::from));
+                return Err(said.lines().last().map_or_else(|| super::children::words(status), String::from));
             }
             Ok(None) => std::thread::sleep(Duration::from_millis(20)),
             Err(e) => return Err(plain(&e)),

@@ -3,6 +3,7 @@
 //! that would let it in.
 
 use paceline_base::{Error, Result};
+use paceline_system::hex;
 use sha2::{Digest, Sha256};
 use std::path::Path;
 
@@ -39,10 +40,6 @@ pub fn proof(token: &str, side: Side, of_launch: &str, of_process: &str) -> Stri
 /// Whether two proofs are equal, in a time that does not tell where they differ.
 pub fn same(a: &str, b: &str) -> bool {
     a.len() == b.len() && a.bytes().zip(b.bytes()).fold(0, |different, (x, y)| different | (x ^ y)) == 0
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
 fn hmac(key: &[u8], message: &[u8]) -> Vec<u8> {

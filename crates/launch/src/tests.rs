@@ -1,9 +1,10 @@
-//! The muster without sockets, and the line with them.
+//! The monitor without sockets, and the line with them.
 
-use crate::control::{Control, Heard, Place, to_channel};
-use crate::muster::Muster;
-use crate::word::{Hello, LOST, Order, Word};
+use crate::message::{ClientMessage, Hello, LOST, ServerMessage};
+use crate::monitor::JobMonitor;
+use crate::server::{Heard, Place, Server, to_channel};
 use crate::*;
+use paceline_base::Peer;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::Ordering::Relaxed;
@@ -11,35 +12,35 @@ use std::sync::mpsc::channel;
 
 const LIMITS: Limits = Limits { silence: 5.0, step: 60.0, start: 30.0 };
 
-fn hello(process: usize) -> Word {
+fn hello(process: usize) -> ClientMessage {
     let (nonce, proof) = (String::new(), String::new());
-    Word::Hello(Hello { nonce, proof, process, processes: 4, host: "x".into(), pid: 1 })
+    ClientMessage::Hello(Hello { nonce, proof, process, processes: 4, host: "x".into(), pid: 1 })
 }
 
 /// Four processes on a and b that all began at 1 s.
-fn four() -> Muster {
-    let mut m = Muster::new(Hosts::parse("a:2,b:2").unwrap(), LIMITS, 1, vec!["why".into()]);
+fn four() -> JobMonitor {
+    let mut m = JobMonitor::new(Hosts::parse("a:2,b:2").unwrap(), LIMITS, 1, vec!["why".into()]);
     for p in 0..4 {
         assert_eq!(m.hear(p, hello(p), 0.5, 0.0), None);
-        let order = m.hear(p, Word::Facts(Box::default()), 1.0, 0.0);
-        assert_eq!(order, (p == 3).then_some(Order::Look));
+        let answer = m.hear(p, ClientMessage::Facts(Box::default()), 1.0, 0.0);
+        assert_eq!(answer, (p == 3).then_some(ServerMessage::Look));
     }
     for p in 0..4 {
-        let order = m.hear(p, Word::Seen(true), 1.0, 0.0);
-        let orders = Orders { attempt: 1, notes: vec!["why".into()] };
-        assert_eq!(order, (p == 3).then_some(Order::Begin(orders)));
+        let answer = m.hear(p, ClientMessage::Seen(true), 1.0, 0.0);
+        let info = StartInfo { attempt: 1, notes: vec!["why".into()] };
+        assert_eq!(answer, (p == 3).then_some(ServerMessage::Begin(info)));
     }
     assert!(m.begun() && m.verdict(1.0, false).is_none());
     m
 }
 
-fn beat(m: &mut Muster, who: &[usize], now: f64, step: u64, doing: Doing, since: f64) {
+fn heartbeat(m: &mut JobMonitor, who: &[usize], now: f64, step: u64, doing: Doing, since: f64) {
     for &p in who {
-        m.hear(p, Word::Beat(Beat { step, doing, since, ..Beat::default() }), now, 0.0);
+        m.hear(p, ClientMessage::Heartbeat(Heartbeat { step, doing, since, ..Heartbeat::default() }), now, 0.0);
     }
 }
 
-fn found(m: &Muster, now: f64, how: How, words: &[&str]) {
+fn found(m: &JobMonitor, now: f64, how: How, words: &[&str]) {
     let f = m.verdict(now, false).expect("a failure");
     assert_eq!(f.how, how, "{f:?}");
     words.iter().for_each(|w| assert!(f.words().contains(w), "{w} in: {}", f.words()));
@@ -49,21 +50,31 @@ fn found(m: &Muster, now: f64, how: How, words: &[&str]) {
 fn the_first_to_end_is_named_and_others_may_still_speak() {
     let mut m = four();
     m.broke(2, 10.0);
-    m.hear(0, Word::Failed { code: 1, why: "rank 2 failed: gone".into() }, 10.1, 0.0);
+    m.hear(
+        0,
+        ClientMessage::Failed { code: 1, why: "rank 2 failed: gone".into(), peer: Some(Peer::Rank(2)) },
+        10.1,
+        0.0,
+    );
     assert_eq!(m.verdict(10.2, false), None);
     for p in [1, 3] {
-        m.hear(p, Word::Failed { code: 1, why: "rank 2 failed: gone".into() }, 10.1, 0.0);
+        m.hear(
+            p,
+            ClientMessage::Failed { code: 1, why: "rank 2 failed: gone".into(), peer: Some(Peer::Rank(2)) },
+            10.1,
+            0.0,
+        );
     }
     assert_eq!(m.verdict(10.2, false), None, "the starter knows the signal");
     assert_eq!(m.verdict(17.0, false), None, "which may take it a while");
-    found(&m, 18.5, How::Died, &["process 2 on b ended without a word"]);
+    found(&m, 18.5, How::Died, &["process 2 on b ended without a message"]);
     let f = m.verdict(10.2, true).unwrap();
     let said = "mpirun noticed that process rank 2 with PID 0 on node b exited on signal 9 (Killed).";
     assert!(m.explain(f.clone(), said, 0).why.contains("signal 9 (SIGKILL)"));
     assert!(m.explain(f.clone(), said, 1).why.contains("signal 9 (SIGKILL)"), "the kill was here, not on b");
     let mpich = "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)";
     assert!(m.explain(f.clone(), mpich, 0).why.contains("signal 9"));
-    m.left(LastWords { process: 2, code: 1, why: "disk full".into() }, 10.5);
+    m.left(ExitReport { process: 2, code: 1, why: "disk full".into(), peer: None }, 10.5);
     found(&m, 13.0, How::Said(1), &["process 2 on b failed: disk full"]);
 }
 
@@ -73,12 +84,12 @@ fn a_kill_for_memory_is_that_of_the_own_group() {
     let mut m = four();
     m.broke(2, 10.0);
     // Another process of the same group, on the same host, has seen its group's counter rise.
-    m.hear(1, Word::Beat(Beat { oom_kills: 1, ..Beat::default() }), 10.1, 0.0);
+    m.hear(1, ClientMessage::Heartbeat(Heartbeat { oom_kills: 1, ..Heartbeat::default() }), 10.1, 0.0);
     let f = m.verdict(10.2, true).unwrap();
     assert!(m.explain(f.clone(), said, 0).why.contains("signal 9 (SIGKILL)"), "process 1 is on another host");
-    m.hear(3, Word::Beat(Beat { oom_kills: 1, ..Beat::default() }), 10.1, 0.0);
+    m.hear(3, ClientMessage::Heartbeat(Heartbeat { oom_kills: 1, ..Heartbeat::default() }), 10.1, 0.0);
     assert!(m.explain(f, said, 0).why.contains("killed for memory"));
-    let mut m = Muster::new(Hosts::here(2), LIMITS, 1, vec![]);
+    let mut m = JobMonitor::new(Hosts::here(2), LIMITS, 1, vec![]);
     m.hear(0, hello(0), 0.5, 0.0);
     m.broke(0, 1.0);
     let f = m.verdict(1.0, true).unwrap();
@@ -89,20 +100,20 @@ fn a_kill_for_memory_is_that_of_the_own_group() {
 
 #[test]
 fn who_could_not_connect_is_heard_before_those_that_ended_with_it() {
-    let mut m = Muster::new(Hosts::parse("a:1,b:1").unwrap(), LIMITS, 1, vec![]);
+    let mut m = JobMonitor::new(Hosts::parse("a:1,b:1").unwrap(), LIMITS, 1, vec![]);
     m.hear(0, hello(0), 0.5, 0.0);
     m.broke(0, 1.0);
-    m.left(LastWords { process: 1, code: 2, why: "cfg.toml: no such file".into() }, 1.2);
+    m.left(ExitReport { process: 1, code: 2, why: "cfg.toml: no such file".into(), peer: None }, 1.2);
     found(&m, 5.0, How::Said(2), &["process 1 on b failed: cfg.toml: no such file"]);
     assert!(m.has_said());
     // With a line it is the same, as long as nothing connects the processes, and for wrong input at any time.
-    for (mut m, code) in [(Muster::new(Hosts::parse("a:2,b:2").unwrap(), LIMITS, 1, vec![]), 1), (four(), 2)] {
+    for (mut m, code) in [(JobMonitor::new(Hosts::parse("a:2,b:2").unwrap(), LIMITS, 1, vec![]), 1), (four(), 2)] {
         (0..4).for_each(|p| drop(m.hear(p, hello(p), 1.0, 0.0)));
         m.broke(0, 2.0);
-        m.hear(3, Word::Failed { code, why: "no such file".into() }, 2.1, 0.0);
+        m.hear(3, ClientMessage::Failed { code, why: "no such file".into(), peer: None }, 2.1, 0.0);
         found(&m, 5.0, How::Said(code), &["process 3 on b failed: no such file"]);
     }
-    m.left(LastWords { process: 7, code: 2, why: "nobody".into() }, 1.2);
+    m.left(ExitReport { process: 7, code: 2, why: "nobody".into(), peer: None }, 1.2);
 }
 
 #[test]
@@ -110,9 +121,9 @@ fn who_ended_itself_was_not_killed() {
     let mut m = four();
     m.broke(0, 9.9);
     m.broke(2, 10.0);
-    m.left(LastWords { process: 2, code: LOST, why: "ended itself: no word for 4 s".into() }, 10.1);
+    m.left(ExitReport { process: 2, code: LOST, why: "ended itself: no word for 4 s".into(), peer: None }, 10.1);
     let f = m.verdict(13.0, false).unwrap();
-    assert_eq!((f.how.clone(), f.words().as_str()), (How::Lost, "process 2 on b ended itself: no word for 4 s"));
+    assert_eq!((f.how.clone(), f.words().as_str()), (How::Lost, "process 2 on b ended itself: no message for 4 s"));
     let said = "mpirun noticed that process rank 2 exited on signal 9 (Killed).";
     assert_eq!(m.explain(f.clone(), said, 1), f);
 }
@@ -120,25 +131,36 @@ fn who_ended_itself_was_not_killed() {
 #[test]
 fn an_echo_is_not_the_cause() {
     let mut m = four();
-    m.hear(0, Word::Failed { code: 1, why: "rank 1 failed: disk full".into() }, 10.0, 0.0);
-    m.hear(1, Word::Failed { code: 1, why: "disk full".into() }, 10.1, 0.0);
+    m.hear(
+        0,
+        ClientMessage::Failed { code: 1, why: "rank 1 failed: disk full".into(), peer: Some(Peer::Rank(1)) },
+        10.0,
+        0.0,
+    );
+    m.hear(1, ClientMessage::Failed { code: 1, why: "disk full".into(), peer: None }, 10.1, 0.0);
     found(&m, 13.0, How::Said(1), &["process 1 on a failed: disk full"]);
+    // It is the type that tells, not the words.
+    let mut m = four();
+    let why = "prepare failed: disk full".to_string();
+    m.hear(1, ClientMessage::Failed { code: 1, why, peer: None }, 10.0, 0.0);
+    m.hear(0, ClientMessage::Failed { code: 1, why: "disk full".into(), peer: None }, 10.1, 0.0);
+    found(&m, 13.0, How::Said(1), &["process 1 on a failed: prepare failed: disk full"]);
 }
 
 #[test]
 fn silence_is_of_a_process_or_of_a_whole_host() {
     let mut m = four();
-    beat(&mut m, &[0, 1, 2], 9.0, 5, Doing::Training, 0.0);
+    heartbeat(&mut m, &[0, 1, 2], 9.0, 5, Doing::Training, 0.0);
     found(&m, 9.5, How::Silent, &["process 3 on b", "no sign of life for"]);
     let mut m = four();
-    beat(&mut m, &[0, 1], 9.0, 5, Doing::Training, 0.0);
+    heartbeat(&mut m, &[0, 1], 9.0, 5, Doing::Training, 0.0);
     found(&m, 9.5, How::HostSilent, &["host b gives no sign of life"]);
     assert_eq!(m.verdict(5.0, false), None);
 }
 
 #[test]
 fn who_never_came_is_named() {
-    let mut m = Muster::new(Hosts::parse("a:2,b:2").unwrap(), LIMITS, 1, vec![]);
+    let mut m = JobMonitor::new(Hosts::parse("a:2,b:2").unwrap(), LIMITS, 1, vec![]);
     for p in 0..3 {
         m.hear(p, hello(p), 29.0, 0.0);
     }
@@ -149,62 +171,62 @@ fn who_never_came_is_named() {
 #[test]
 fn who_is_behind_is_named() {
     let mut m = four();
-    beat(&mut m, &[0, 1, 3], 1.0, 7, Doing::Waiting, 61.0);
-    beat(&mut m, &[2], 1.0, 6, Doing::Training, 61.0);
+    heartbeat(&mut m, &[0, 1, 3], 1.0, 7, Doing::Waiting, 61.0);
+    heartbeat(&mut m, &[2], 1.0, 6, Doing::Training, 61.0);
     found(&m, 2.0, How::Stuck, &["process 2 on b", "3 others wait", "after step 6"]);
-    beat(&mut m, &[2], 1.0, 7, Doing::Training, 61.0);
+    heartbeat(&mut m, &[2], 1.0, 7, Doing::Training, 61.0);
     found(&m, 2.0, How::Stuck, &["process 2 on b", "training"]);
-    beat(&mut m, &[2], 1.0, 7, Doing::Evaluating, 61.0);
+    heartbeat(&mut m, &[2], 1.0, 7, Doing::Evaluating, 61.0);
     assert_eq!(m.verdict(2.0, false), None, "an evaluation may take long");
-    beat(&mut m, &[2], 1.0, 8, Doing::Training, 0.1);
+    heartbeat(&mut m, &[2], 1.0, 8, Doing::Training, 0.1);
     assert_eq!(m.verdict(2.0, false), None, "one still goes on");
 }
 
 #[test]
 fn processes_that_differ_do_not_begin() {
-    let mut m = Muster::new(Hosts::parse("a:1,b:1").unwrap(), LIMITS, 1, vec![]);
-    m.hear(0, Word::Facts(Box::default()), 1.0, 0.0);
+    let mut m = JobMonitor::new(Hosts::parse("a:1,b:1").unwrap(), LIMITS, 1, vec![]);
+    m.hear(0, ClientMessage::Facts(Box::default()), 1.0, 0.0);
     let other = Facts { binary: "x".into(), process: 1, host: "b".into(), ..Facts::default() };
-    let order = m.hear(1, Word::Facts(Box::new(other)), 1.0, 0.0);
-    assert!(matches!(order, Some(Order::Refuse { why }) if why.contains("1 (b)")));
+    let answer = m.hear(1, ClientMessage::Facts(Box::new(other)), 1.0, 0.0);
+    assert!(matches!(answer, Some(ServerMessage::Refuse { why }) if why.contains("1 (b)")));
     assert!(m.verdict(1.0, false).is_none(), "process 0 takes its file away first");
     found(&m, 5.0, How::Refused, &["another program"]);
-    m.hear(0, Word::Failed { code: 2, why: String::new() }, 1.1, 0.0);
+    m.hear(0, ClientMessage::Failed { code: 2, why: String::new(), peer: None }, 1.1, 0.0);
     found(&m, 1.1, How::Refused, &["another program"]);
 }
 
 #[test]
 fn two_processes_check_in_over_a_socket_and_are_stopped() {
-    let folder = std::env::temp_dir().join(format!("paceline-tether-{}", std::process::id()));
+    let folder = std::env::temp_dir().join(format!("paceline-client-{}", std::process::id()));
     let (sender, events) = channel::<Heard>();
-    let control = Control::listen(&Place::at([127, 0, 0, 1].into()), to_channel(sender)).unwrap();
-    let variable = control.admit(1, "secret", 2, 60.0);
+    let server = Server::listen(&Place::at([127, 0, 0, 1].into()), to_channel(sender)).unwrap();
+    let variable = server.admit(1, "secret", 2, 60.0);
     let wrong = variable.replace("secret", "guess");
-    let e = Tether::connect(&wrong, 0, 2).err().expect("a wrong token");
+    let e = LaunchClient::connect(&wrong, 0, 2).err().expect("a wrong token");
     assert!(e.message().contains("does not know this process"), "{e}");
-    assert!(Tether::connect(&variable, 2, 2).is_err(), "no such process");
+    assert!(LaunchClient::connect(&variable, 2, 2).is_err(), "no such process");
     std::thread::scope(|scope| {
         let process = |number: usize| {
             let (variable, folder) = (variable.clone(), folder.join("deep/runs"));
             scope.spawn(move || {
-                let tether = Tether::connect(&variable, number, 2).unwrap();
-                let orders = tether.check_in(Facts::collect("same").with_place(&folder, None)).unwrap();
-                let stop = tether.stop_flag();
+                let client = LaunchClient::connect(&variable, number, 2).unwrap();
+                let info = client.check_in(Facts::collect("same").with_place(&folder, None)).unwrap();
+                let stop = client.stop_flag();
                 while !stop.load(Relaxed) {
                     std::thread::sleep(std::time::Duration::from_millis(1));
                 }
-                tether.done();
-                orders.attempt
+                client.done();
+                info.attempt
             })
         };
         let both = [process(0), process(1)];
-        let mut muster = Muster::new(Hosts::here(2), LIMITS, 7, vec![]);
-        while !muster.done() {
-            let Heard::Word(_, process, word) = events.recv().unwrap() else { continue };
-            if let Some(order) = muster.hear(process, word, 0.0, super::facts::clock()) {
-                control.tell(&order);
-                if matches!(order, Order::Begin(_)) {
-                    control.tell(&Order::Stop);
+        let mut monitor = JobMonitor::new(Hosts::here(2), LIMITS, 7, vec![]);
+        while !monitor.done() {
+            let Heard::Message(_, process, message) = events.recv().unwrap() else { continue };
+            if let Some(answer) = monitor.hear(process, message, 0.0, super::facts::clock()) {
+                server.tell(&answer);
+                if matches!(answer, ServerMessage::Begin(_)) {
+                    server.tell(&ServerMessage::Stop);
                 }
             }
         }
@@ -213,15 +235,15 @@ fn two_processes_check_in_over_a_socket_and_are_stopped() {
     assert!(!folder.exists(), "the mark is gone, with the folders made for it");
 }
 
-/// What a stranger at the port of a control does, which must not keep the process out that comes then.
+/// What a stranger at the port of a server does, which must not keep the process out that comes then.
 fn a_process_joins_beside(strangers: impl FnOnce(&str) -> Vec<TcpStream>) {
     let (sender, events) = channel::<Heard>();
-    let control = Control::listen(&Place::at([127, 0, 0, 1].into()), to_channel(sender)).unwrap();
-    let variable = control.admit(1, "secret", 1, 60.0);
+    let server = Server::listen(&Place::at([127, 0, 0, 1].into()), to_channel(sender)).unwrap();
+    let variable = server.admit(1, "secret", 1, 60.0);
     let held = strangers(variable.rsplit_once(':').unwrap().0);
-    let tether = Tether::connect(&variable, 0, 1).unwrap();
-    assert!(matches!(events.recv().unwrap(), Heard::Word(1, 0, Word::Hello(_))));
-    tether.done();
+    let client = LaunchClient::connect(&variable, 0, 1).unwrap();
+    assert!(matches!(events.recv().unwrap(), Heard::Message(1, 0, ClientMessage::Hello(_))));
+    client.done();
     drop(held);
 }
 
@@ -251,8 +273,8 @@ fn a_stranger_that_says_one_byte_keeps_nobody_out() {
 #[test]
 fn strangers_learn_nothing_and_are_not_let_in() {
     let (sender, events) = channel::<Heard>();
-    let control = Control::listen(&Place::at([127, 0, 0, 1].into()), to_channel(sender)).unwrap();
-    let variable = control.admit(1, "secret", 1, 60.0);
+    let server = Server::listen(&Place::at([127, 0, 0, 1].into()), to_channel(sender)).unwrap();
+    let variable = server.admit(1, "secret", 1, 60.0);
     let address = variable.rsplit_once(':').unwrap().0;
     let said = |words: &[u8]| {
         let mut stream = TcpStream::connect(address).unwrap();
@@ -261,7 +283,7 @@ fn strangers_learn_nothing_and_are_not_let_in() {
         let _ = stream.read_to_string(&mut heard);
         heard
     };
-    let guess = super::word::line(&hello(0));
+    let guess = super::message::line(&hello(0));
     for words in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xff; 5000], guess.as_bytes(), b"\n"] {
         let heard = said(words);
         assert!(!heard.contains("secret") && !heard.contains("welcome"), "{heard}");
@@ -272,14 +294,14 @@ fn strangers_learn_nothing_and_are_not_let_in() {
     let at = spy.local_addr().unwrap();
     let seen = std::thread::spawn(move || {
         let (mut stream, _) = spy.accept().unwrap();
-        stream.write_all(super::word::line(&Order::Challenge { nonce: "n".into() }).as_bytes()).unwrap();
+        stream.write_all(super::message::line(&ServerMessage::Challenge { nonce: "n".into() }).as_bytes()).unwrap();
         let mut text = String::new();
         std::io::BufRead::read_line(&mut std::io::BufReader::new(&stream), &mut text).unwrap();
-        let welcome = Order::Welcome { timeout: 5.0, proof: "guess".into(), folder: "/".into() };
-        stream.write_all(super::word::line(&welcome).as_bytes()).unwrap();
+        let welcome = ServerMessage::Welcome { timeout: 5.0, proof: "guess".into(), folder: "/".into() };
+        stream.write_all(super::message::line(&welcome).as_bytes()).unwrap();
         text
     });
-    let e = Tether::connect(&format!("{at}:secret"), 0, 1).err().expect("an impostor");
+    let e = LaunchClient::connect(&format!("{at}:secret"), 0, 1).err().expect("an impostor");
     assert!(e.message().contains("is not it"), "{e}");
     let text = seen.join().unwrap();
     assert!(text.contains("proof") && !text.contains("secret"), "{text}");
@@ -292,12 +314,12 @@ fn a_port_of_the_range_is_taken_and_an_address_of_others_is_refused() {
     let (sender, _events) = channel::<Heard>();
     let here = std::net::IpAddr::from([127, 0, 0, 1]);
     let place = Place { ports: first..=first.saturating_add(50), ..Place::at(here) };
-    let control = Control::listen(&place, to_channel(sender.clone())).unwrap();
-    assert!(control.port() > first && control.port() <= first + 50);
+    let server = Server::listen(&place, to_channel(sender.clone())).unwrap();
+    assert!(server.port() > first && server.port() <= first + 50);
     let place = Place { ports: first..=first, ..Place::at(here) };
-    let e = Control::listen(&place, to_channel(sender.clone())).err().unwrap();
+    let e = Server::listen(&place, to_channel(sender.clone())).err().unwrap();
     assert!(e.message().contains(&format!("port {first}")) && e.message().contains("--ports"), "{e}");
-    let e = Control::listen(&Place::at([203, 0, 113, 9].into()), to_channel(sender)).err().unwrap();
+    let e = Server::listen(&Place::at([203, 0, 113, 9].into()), to_channel(sender)).err().unwrap();
     assert!(
         e.message().contains("203.0.113.9 is not an address of this machine") && e.message().contains("--listen"),
         "{e}"

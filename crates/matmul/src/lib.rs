@@ -210,7 +210,7 @@ pub fn matmul(
             .map(|t| t.and_then(|t| t.join().unwrap_or_else(|_| Err(Error::internal("a rank panicked")))));
         ended.collect()
     });
-    let result = agree(world, first_cause(results))?;
+    let result = agree(world, first_result(results))?;
     if let Some(out) = out {
         // The first placement's product is the one that was written; a wrong one gets no name, and is removed.
         let right = result.1.first().and_then(|o| o.verified.as_ref()).is_none_or(|v| v.right);
@@ -240,21 +240,12 @@ fn work(
     Ok((speeds, outcomes))
 }
 
-/// The result of the first rank, or the error that was the cause of the others: the one that does not speak of another rank.
-fn first_cause<T>(results: Vec<Result<T>>) -> Result<T> {
-    let mut first = None;
-    let mut errors = Vec::new();
-    for result in results {
-        match result {
-            Ok(value) => first = first.or(Some(value)),
-            Err(e) => errors.push(e),
-        }
+/// The result of the first rank, or the error that was the cause of the others.
+fn first_result<T>(results: Vec<Result<T>>) -> Result<T> {
+    if let Some(cause) = Error::first_cause(results.iter().filter_map(|r| r.as_ref().err())) {
+        return Err(cause.clone());
     }
-    let told = |e: &Error| e.message().starts_with("rank ");
-    match errors.iter().position(|e| !told(e)).unwrap_or(0) {
-        at if at < errors.len() => Err(errors.swap_remove(at)),
-        _ => first.ok_or_else(|| Error::internal("a process without ranks")),
-    }
+    results.into_iter().next().unwrap_or_else(|| Err(Error::internal("a process without ranks")))
 }
 
 fn report(

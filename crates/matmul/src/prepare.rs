@@ -5,7 +5,7 @@ use crate::{Blocks, Cost, Keeping, Layout, MatmulOptions, Placement, Product};
 use paceline_base::text::bytes;
 use paceline_base::{Error, Result};
 use paceline_comm::World;
-use paceline_record::machine;
+use paceline_system::machine;
 
 /// Blocks in a row, at most: more are bookkeeping, not work.
 const MOST_BLOCKS: usize = 500;
@@ -27,7 +27,7 @@ impl Checked {
         let wrong = |words: &str| Err(Error::user(words));
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
         let local = options.ranks.unwrap_or(if world.processes() > 1 { 1 } else { cores });
-        paceline_record::threads::check_threads("--ranks", local, 1)?;
+        paceline_system::threads::check_threads("--ranks", local, 1)?;
         // All processes must come to this, whatever is wrong with the options.
         let counts = world.gather(&(local as u64).to_le_bytes())?;
         let counts: Vec<usize> =

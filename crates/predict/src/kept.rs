@@ -1,6 +1,6 @@
 //! Inputs as the model's batches take them: bad ones keep their place, and labels are those of the model.
 
-use paceline_data::{DataError, Features, Labelled, Samples, Scratch, Source};
+use paceline_data::{DataError, Features, Labelled, Samples, Scratch, Source, forward_to};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -34,35 +34,15 @@ impl Kept {
 }
 
 impl Labelled for Kept {
-    fn len(&self) -> usize {
-        self.source.len()
-    }
-
-    fn shape(&self) -> &[usize] {
-        self.source.shape()
-    }
-
-    fn class_names(&self) -> &[String] {
-        self.source.class_names()
-    }
+    forward_to!(source: len, shape, class_names, fingerprint);
 
     fn label(&self, index: usize) -> u32 {
         self.labels.apply(self.source.label(index))
     }
-
-    fn fingerprint(&self) -> String {
-        self.source.fingerprint()
-    }
 }
 
 impl Source for Kept {
-    fn place(&self, index: usize) -> String {
-        self.source.place(index)
-    }
-
-    fn stored(&self) -> &'static str {
-        self.source.stored()
-    }
+    forward_to!(source: place, stored);
 
     fn fetch(&self, index: usize, scratch: &mut Scratch, out: &mut [u8]) -> Result<(), DataError> {
         if let Err(error) = self.source.fetch(index, scratch, out) {
@@ -74,34 +54,20 @@ impl Source for Kept {
 }
 
 /// Samples in memory under the model's labels.
-pub(crate) struct Relabelled {
+pub(crate) struct WithModelLabels {
     pub samples: Arc<dyn Samples>,
     pub labels: Relabel,
 }
 
-impl Labelled for Relabelled {
-    fn len(&self) -> usize {
-        self.samples.len()
-    }
-
-    fn shape(&self) -> &[usize] {
-        self.samples.shape()
-    }
-
-    fn class_names(&self) -> &[String] {
-        self.samples.class_names()
-    }
+impl Labelled for WithModelLabels {
+    forward_to!(samples: len, shape, class_names, fingerprint);
 
     fn label(&self, index: usize) -> u32 {
         self.labels.apply(self.samples.label(index))
     }
-
-    fn fingerprint(&self) -> String {
-        self.samples.fingerprint()
-    }
 }
 
-impl Samples for Relabelled {
+impl Samples for WithModelLabels {
     fn features(&self, index: usize) -> Features<'_> {
         self.samples.features(index)
     }

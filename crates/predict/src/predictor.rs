@@ -1,6 +1,6 @@
 //! A trained model, batch by batch: lowered for one rank, with the run's own kernels, on all cores.
 
-use crate::kept::{Kept, Relabel, Relabelled};
+use crate::kept::{Kept, Relabel, WithModelLabels};
 use crate::matching::Matching;
 use crate::open::{Which, locate, model_info, own_data, read_checkpoint};
 use paceline_base::kernel::{BufferId, StepArgs};
@@ -16,8 +16,8 @@ use paceline_graph::Graph;
 use paceline_kernels::{Cpu, CpuOptions, Device, Tuning};
 use paceline_plan::{Batches, PhaseKind, Plan, Schedule, TaskKind, lower};
 use paceline_prepare::feed::{Feed, FeedOptions};
-use paceline_record::machine;
 use paceline_run::{ModelInfo, Recorded, Values, build_model, open_data};
+use paceline_system::machine;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -387,7 +387,7 @@ impl Predictor {
         let (kept, feed, memory);
         let source: Source<'_> = match &group.part {
             Part::Memory(samples) => {
-                memory = Relabelled { samples: samples.clone(), labels };
+                memory = WithModelLabels { samples: samples.clone(), labels };
                 Source::Memory(&memory)
             }
             Part::Stream(source) => {
@@ -485,7 +485,7 @@ impl Predictor {
 }
 
 enum Source<'a> {
-    Memory(&'a Relabelled),
+    Memory(&'a WithModelLabels),
     Stream(&'a Arc<Kept>, &'a Feed),
 }
 

@@ -1,7 +1,6 @@
 //! What each stage of a pipeline did: busy, waiting for input, waiting for room.
 
-pub use paceline_base::stage::Stage;
-
+use paceline_base::stage::{Stage, StageFigures};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -33,11 +32,16 @@ impl Clock {
         self.blocked.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
     }
 
-    /// What was counted so far.
-    pub fn read(&self, name: &str, threads: usize) -> Stage {
+    /// Bytes of the results so far.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// What was counted so far, of a stage with so many threads.
+    pub fn figures(&self, stage: Stage, threads: usize) -> StageFigures {
         let seconds = |nanos: &AtomicU64| nanos.load(Ordering::Relaxed) as f64 * 1e-9;
-        Stage {
-            name: name.into(),
+        StageFigures {
+            name: stage.name().into(),
             threads,
             items: self.items.load(Ordering::Relaxed),
             bytes: self.bytes.load(Ordering::Relaxed),

@@ -2,7 +2,8 @@
 
 use paceline_base::portion::Portion;
 use paceline_base::region::split_range;
-use paceline_data::{DataError, Labelled, Order, Result, Scratch, Source, Stage, Supply, Visits};
+use paceline_base::stage::Stage;
+use paceline_data::{DataError, Labelled, Order, Result, Scratch, Source, Supply, Visits};
 use paceline_prepare::feed::{Augment, DiskCache, Feed, FeedOptions, MemoryCache, check};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -81,7 +82,7 @@ impl Source for Toy {
         }
         self.decoded.fetch_add(1, Ordering::Relaxed);
         out.copy_from_slice(&pixels(index));
-        scratch.effort.add(Stage::Decode, begin);
+        scratch.times.add(Stage::Decode, begin);
         Ok(())
     }
 }

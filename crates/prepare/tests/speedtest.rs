@@ -3,7 +3,7 @@
 use paceline_data::example::{self, Value};
 use paceline_data::tfrecord::{Packing, Writer};
 use paceline_image::{Pixels, encode_png};
-use paceline_prepare::speedtest::{Measurer, Source, measure_cells, recognise};
+use paceline_prepare::speedtest::{ListedSource, Measurer, measure_cells, recognise};
 use paceline_record::{Cell, Form, Measurement, PageCache};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -154,7 +154,7 @@ fn bad_records_are_left_out_and_a_torn_shard_ends_there() {
 fn nothing_readable_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let path = shards(folder.path(), &[0, 0], Packing::Plain);
-    let source = Source::open(&path, Form::Records, 1, 0).unwrap();
+    let source = ListedSource::open(&path, Form::Records, 1, 0).unwrap();
     assert!(source.count(10).unwrap_err().message().contains("no records"));
     assert!(Measurer::new("local").measure(&cell(&path, 1, 1, 1)).unwrap_err().message().contains("no images"));
     // Records without an image.

@@ -8,7 +8,7 @@ use crate::{EpochRecord, StepRecord};
 
 /// What remains of a file's lines.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Kept {
+pub(crate) struct CurrentRecords {
     pub steps: Vec<StepRecord>,
     pub epochs: Vec<EpochRecord>,
     pub notes: Vec<String>,
@@ -18,7 +18,7 @@ pub(crate) struct Kept {
     starts: Vec<(u32, u64)>,
 }
 
-impl Kept {
+impl CurrentRecords {
     /// Takes the next line of the file.
     pub(crate) fn take(&mut self, line: Line) {
         match line {
@@ -40,7 +40,7 @@ impl Kept {
     }
 
     /// Takes the steps of another process, whose file may lack the later attempts: it was not part of them.
-    pub(crate) fn join(&mut self, other: Kept) {
+    pub(crate) fn join(&mut self, other: CurrentRecords) {
         let superseded =
             |r: &StepRecord| self.starts.iter().any(|&(attempt, start)| attempt > r.attempt && start <= r.step);
         let steps: Vec<_> = other.steps.into_iter().filter(|r| !superseded(r)).collect();
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn an_epoch_that_ends_where_the_restart_begins_stays() {
-        let mut kept = Kept::default();
+        let mut kept = CurrentRecords::default();
         for line in [header(1, 0), epoch(1, 1, 10), epoch(1, 2, 20), header(2, 10), epoch(2, 2, 20)] {
             kept.take(line);
         }
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn what_a_process_did_that_was_left_behind_is_superseded_by_the_others() {
-        let (mut first, mut second) = (Kept::default(), Kept::default());
+        let (mut first, mut second) = (CurrentRecords::default(), CurrentRecords::default());
         for line in [header(1, 0), Line::Step(step(1, 5)), header(2, 4), Line::Step(step(2, 5))] {
             first.take(line);
         }
@@ -102,7 +102,7 @@ mod tests {
                 done = start + length;
                 attempts.push((i as u32 + 1, start, done));
             }
-            let mut kept = Kept::default();
+            let mut kept = CurrentRecords::default();
             for &(attempt, start, end) in &attempts {
                 kept.take(header(attempt, start));
                 (start..end).for_each(|at| kept.take(Line::Step(step(attempt, at))));

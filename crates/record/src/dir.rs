@@ -10,12 +10,13 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use paceline_base::{Error, Result, text};
+use paceline_system::atomic;
 use serde::Serialize;
 
 use crate::folder::{FILES, nearby, runs_in};
 use crate::line::{Line, mend_tail};
 use crate::lock::{self, LOCK, Patience, RunLock, Writer};
-use crate::{FORMAT, Header, ProgressWriter, StepWriter, Summary, atomic};
+use crate::{FORMAT, Header, ProgressWriter, StepWriter, Summary};
 
 /// A new run's name is shown by every tool that lists folders, most of which print it as it is; and its path is written into files of
 /// text.

@@ -10,7 +10,7 @@ use paceline_base::text::counted;
 use paceline_base::{Error, Result, number};
 use serde::Serialize;
 
-use crate::read::settle_status;
+use crate::read::correct_status;
 use crate::{RunDir, Status, Work, Writer, read_summary, work_of};
 
 /// The files of which a run directory has at least one.
@@ -145,7 +145,7 @@ fn fill(entry: &mut RunEntry, path: &Path) -> Result<()> {
         });
         return Ok(());
     };
-    settle_status(&dir, &writer, Some(&mut summary));
+    correct_status(&dir, &writer, Some(&mut summary));
     entry.epochs = summary.epochs.last().map_or(0, |last| last.epoch);
     entry.epochs_planned = summary.epochs_planned;
     entry.best_val_accuracy = summary.best().map_or(summary.best_val_accuracy, |best| best.val_accuracy);

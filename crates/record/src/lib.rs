@@ -37,7 +37,6 @@
 //! # Ok::<(), paceline_base::Error>(())
 //! ```
 
-pub mod atomic;
 mod attempts;
 mod cpu;
 mod dir;
@@ -46,13 +45,11 @@ mod fold;
 mod folder;
 mod line;
 mod lock;
-pub mod machine;
 mod progress;
 mod read;
 mod step;
 mod study;
 mod summary;
-pub mod threads;
 mod writer;
 
 pub use paceline_base::{Activity, Monitor, TimeSplit};
@@ -64,12 +61,11 @@ pub use fold::StepFold;
 pub use folder::{RunEntry, list_runs, runs_in};
 pub use line::Header;
 pub use lock::{Holder, Patience, RunLock, Writer};
-pub use machine::Machine;
 pub use progress::{ProgressRecord, ProgressWriter};
 pub use read::{RunData, read_run, read_run_toml, read_summary};
 pub use step::{EpochRecord, StepRecord};
 pub use study::{Cell, Form, Measurement, MeasurementWriter, PageCache, Study, Variant, read_study, work_of};
-pub use summary::{Exactness, InputFacts, PartialEpoch, Prepared, Status, Summary, Work};
+pub use summary::{Exactness, InputFacts, PartialEpoch, PreparedSummary, Status, Summary, Work};
 pub use writer::{StepWriter, Written};
 
 /// The format that this version writes, and the newest that it reads.

@@ -20,6 +20,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use paceline_base::{Error, Result};
+use paceline_system::host_name;
 use serde::{Deserialize, Serialize};
 
 use crate::FORMAT;
@@ -39,7 +40,7 @@ const LEASE: Duration = Duration::from_secs(150);
 /// Touches after which a restart takes a holder for alive, rather than for one that is ending.
 const ALIVE: u32 = 3;
 /// How long the name must stay in the file where nothing else decides.
-const SETTLE: Duration = Duration::from_secs(1);
+const NAME_MUST_STAY: Duration = Duration::from_secs(1);
 /// How often it is looked while waiting.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -65,8 +66,7 @@ pub struct Holder {
 impl Holder {
     fn me() -> Self {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_string();
-        let host = read("/proc/sys/kernel/hostname");
-        let host = if host.is_empty() { "localhost".into() } else { host };
+        let host = host_name();
         let boot = read("/proc/sys/kernel/random/boot_id");
         let machine = if boot.is_empty() { host.clone() } else { boot };
         Self { format: FORMAT, host, machine, pid: std::process::id(), started: unix(SystemTime::now()), ended: None }
@@ -143,7 +143,7 @@ impl RunLock {
             )
         });
         if !kept {
-            thread::sleep(SETTLE);
+            thread::sleep(NAME_MUST_STAY);
             let now = open(&path).map(|mut file| read(&mut file))?;
             if now != me {
                 return Err(taken(&path, &now));
@@ -440,7 +440,7 @@ mod tests {
         drop(first); // which says that it ended, so that nobody waits
         let begin = Instant::now();
         RunLock::take_as(holder("b"), folder.path(), Patience::Short, &mut |w| panic!("waits: {w}"), none).unwrap();
-        assert!(begin.elapsed() >= SETTLE, "the name has to stay for a while");
+        assert!(begin.elapsed() >= NAME_MUST_STAY, "the name has to stay for a while");
     }
 
     #[test]

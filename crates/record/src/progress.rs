@@ -1,7 +1,7 @@
 //! `progress.jsonl`: how a preparation went, one line a second, after a line that says the format.
 
 use crate::check_format;
-use paceline_base::stage::Stage;
+use paceline_base::stage::StageFigures;
 use paceline_base::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -23,7 +23,7 @@ pub struct ProgressRecord {
     /// Bytes of records written.
     pub bytes_written: u64,
     /// The stages, counted from the beginning.
-    pub stages: Vec<Stage>,
+    pub stages: Vec<StageFigures>,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use paceline_base::text::{counted, date};
 use paceline_base::{Error, Result};
 
-use crate::attempts::Kept;
+use crate::attempts::CurrentRecords;
 use crate::line::Line;
 use crate::{EpochRecord, FORMAT, ProgressRecord, RunDir, Status, StepRecord, Summary, Work, Writer, check_format};
 
@@ -46,7 +46,7 @@ pub fn read_run(path: impl AsRef<Path>) -> Result<RunData> {
     if summary.is_none() {
         notes.push("there is no summary.json: the run has not finished its first epoch, or was killed before".into());
     }
-    notes.extend(settle_status(&dir, &writer, summary.as_mut()));
+    notes.extend(correct_status(&dir, &writer, summary.as_mut()));
     let mut kept = read_steps(&dir.steps(), &mut notes)?;
     for path in &dir.all_steps()[1..] {
         kept.join(read_steps(path, &mut notes)?);
@@ -69,7 +69,7 @@ pub fn read_run(path: impl AsRef<Path>) -> Result<RunData> {
 }
 
 /// A run that says that it runs does so only while a process writes into its directory. Gives a note on it.
-pub(crate) fn settle_status(dir: &RunDir, writer: &Writer, summary: Option<&mut Summary>) -> Option<String> {
+pub(crate) fn correct_status(dir: &RunDir, writer: &Writer, summary: Option<&mut Summary>) -> Option<String> {
     let summary = summary.filter(|summary| summary.status == Status::Running)?;
     match writer {
         Writer::Alive { holder, heard } => {
@@ -125,8 +125,8 @@ pub(crate) fn read_config(path: &Path, notes: &mut Vec<String>) -> Result<toml::
     Ok(table)
 }
 
-fn read_steps(path: &Path, notes: &mut Vec<String>) -> Result<Kept> {
-    let mut kept = Kept::default();
+fn read_steps(path: &Path, notes: &mut Vec<String>) -> Result<CurrentRecords> {
+    let mut kept = CurrentRecords::default();
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {

@@ -310,7 +310,7 @@ pub fn read_study(path: impl AsRef<Path>) -> Result<Study> {
     if summary.is_none() {
         notes.push("there is no summary.json: the study was killed before its end".into());
     }
-    notes.extend(crate::read::settle_status(&dir, &writer, summary.as_mut()));
+    notes.extend(crate::read::correct_status(&dir, &writer, summary.as_mut()));
     let measurements = read_measurements(&dir.measurements(), &mut notes)?;
     let name = summary.as_ref().map(|s| s.name.clone()).filter(|name| !name.is_empty()).unwrap_or_else(|| dir.name());
     Ok(Study { path: dir.path().to_path_buf(), name, config, summary, measurements, notes })

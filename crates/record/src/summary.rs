@@ -2,12 +2,13 @@
 //!
 //! Fields that a reader does not find take their default, so that summaries written by older versions stay readable.
 
-use paceline_base::stage::Stage;
+use paceline_base::stage::StageFigures;
 use paceline_base::text::counted;
 use paceline_base::{Monitor, TimeSplit, number};
+use paceline_system::Machine;
 use serde::{Deserialize, Serialize};
 
-use crate::{CpuUse, EpochRecord, FORMAT, Machine};
+use crate::{CpuUse, EpochRecord, FORMAT};
 
 /// How a run stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,7 +59,7 @@ pub enum Work {
 /// What a run that prepared data has made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Prepared {
+pub struct PreparedSummary {
     /// Where the shards are.
     pub destination: String,
     /// Shards in all.
@@ -236,13 +237,13 @@ pub struct Summary {
     pub cpu: Vec<CpuUse>,
     /// The stages that samples went through on their way in, or images on their way to shards.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub stages: Vec<Stage>,
+    pub stages: Vec<StageFigures>,
     /// How training input was made, where samples were decoded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<InputFacts>,
     /// What was prepared, for a run that prepared data.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub prepared: Option<Prepared>,
+    pub prepared: Option<PreparedSummary>,
     /// Every whole epoch.
     pub epochs: Vec<EpochRecord>,
     /// The epoch that the run ended in, if that was not at an epoch's end.

@@ -27,11 +27,11 @@ const LOOK: Duration = Duration::from_millis(20);
 const FLUSH: Duration = Duration::from_millis(250);
 
 /// A file that can be written and brought to the disk.
-pub(crate) trait Sink: Write + Send {
+pub(crate) trait SyncWrite: Write + Send {
     fn sync(&self) -> std::io::Result<()>;
 }
 
-impl Sink for std::fs::File {
+impl SyncWrite for std::fs::File {
     fn sync(&self) -> std::io::Result<()> {
         self.sync_data()
     }
@@ -90,8 +90,8 @@ pub struct StepWriter {
 
 impl StepWriter {
     /// Writes the header at once, so that a folder that cannot be written is known before training, then starts.
-    pub(crate) fn start(sink: Box<dyn Sink>, path: PathBuf, header: Header) -> Result<Self> {
-        let mut out = BufWriter::with_capacity(64 * 1024, sink);
+    pub(crate) fn start(file: Box<dyn SyncWrite>, path: PathBuf, header: Header) -> Result<Self> {
+        let mut out = BufWriter::with_capacity(64 * 1024, file);
         write_line(&mut out, &Line::Steps(header))
             .and_then(|()| out.flush())
             .map_err(|e| Error::io("write", &path, &e))?;
@@ -176,7 +176,7 @@ impl StepWriter {
         if let Some(thread) = self.thread.take() {
             self.shared.stop.store(true, Ordering::Release);
             thread.thread().unpark();
-            let _ = thread.join(); // a panic is kept as the error by `Farewell`
+            let _ = thread.join(); // a panic is kept as the error by `EndGuard`
         }
     }
 }
@@ -194,9 +194,9 @@ fn keep(shared: &Shared, kind: Kind, message: String) {
 }
 
 /// Tells all who wait in [`StepWriter::flush`] that the thread is gone, also when it panics.
-struct Farewell<'a>(&'a Shared);
+struct EndGuard<'a>(&'a Shared);
 
-impl Drop for Farewell<'_> {
+impl Drop for EndGuard<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
             keep(
@@ -211,8 +211,8 @@ impl Drop for Farewell<'_> {
 }
 
 /// The background thread.
-fn drain(queue: &Receiver<Item>, mut out: BufWriter<Box<dyn Sink>>, path: &std::path::Path, shared: &Shared) {
-    let _farewell = Farewell(shared);
+fn drain(queue: &Receiver<Item>, mut out: BufWriter<Box<dyn SyncWrite>>, path: &std::path::Path, shared: &Shared) {
+    let _end = EndGuard(shared);
     let mut flushed = Instant::now();
     let (mut dirty, mut answered) = (false, 0);
     loop {
@@ -302,7 +302,7 @@ mod tests {
         }
     }
 
-    impl Sink for Filling {
+    impl SyncWrite for Filling {
         fn sync(&self) -> std::io::Result<()> {
             Ok(())
         }
@@ -364,7 +364,7 @@ mod tests {
                 Ok(())
             }
         }
-        impl Sink for Panicking {
+        impl SyncWrite for Panicking {
             fn sync(&self) -> std::io::Result<()> {
                 Ok(())
             }
@@ -394,7 +394,7 @@ mod tests {
                 Ok(())
             }
         }
-        impl Sink for Slow {
+        impl SyncWrite for Slow {
             fn sync(&self) -> std::io::Result<()> {
                 Ok(())
             }

@@ -6,7 +6,8 @@ use std::path::Path;
 
 use paceline_base::Kind;
 use paceline_base::TimeSplit;
-use paceline_record::{EpochRecord, Patience, RunDir, Status, StepRecord, Summary, machine, read_run, read_summary};
+use paceline_record::{EpochRecord, Patience, RunDir, Status, StepRecord, Summary, read_run, read_summary};
+use paceline_system::machine;
 use proptest::prelude::*;
 
 fn step(step: u64) -> StepRecord {

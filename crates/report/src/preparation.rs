@@ -5,6 +5,7 @@ use crate::format::plain;
 use crate::stages::{preparation_verdict, stage_table};
 use crate::verdict::time;
 use paceline_base::layout::{Column, Style, indent, labelled, paragraphs, table};
+use paceline_base::stage::Stage;
 use paceline_base::text;
 use paceline_record::{RunData, Status, Summary, Work};
 
@@ -19,7 +20,7 @@ pub fn preparation_words(summary: &Summary) -> Option<String> {
     if summary.strategy == "spark" {
         return None;
     }
-    let raw = summary.stages.iter().all(|s| s.name != "encode" || s.busy == 0.0);
+    let raw = summary.stages.iter().all(|s| !s.is(Stage::Encode) || s.busy == 0.0);
     preparation_verdict(&summary.stages, summary.seconds_train, summary.machine.cores, raw, summary.cpu.first())
 }
 

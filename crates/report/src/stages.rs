@@ -2,35 +2,38 @@
 
 use crate::verdict::time;
 use paceline_base::layout::{Column, Style, table};
-use paceline_base::stage::Stage;
+use paceline_base::stage::{Stage, StageFigures};
 use paceline_base::text;
 use paceline_record::CpuUse;
 
 /// Stages that go through one pool of threads, image by image.
-const POOL: [&str; 3] = ["decode", "resize", "encode"];
+const POOL: [Stage; 3] = [Stage::Decode, Stage::Resize, Stage::Encode];
 /// From this share of the time on, threads count as fully used.
 const FULL: f64 = 0.8;
 
+fn is_pooled(stage: &StageFigures) -> bool {
+    POOL.iter().any(|&pooled| stage.is(pooled))
+}
+
 /// How much of its threads' time a stage used, from 0 to 1. Stages of a pool share their threads.
-pub fn utilisation(stage: &Stage, seconds: f64) -> f64 {
+pub fn utilisation(stage: &StageFigures, seconds: f64) -> f64 {
     if seconds > 0.0 && stage.threads > 0 { stage.busy / (seconds * stage.threads as f64) } else { 0.0 }
 }
 
 /// The stage that held the others up: the busiest group of threads, and in a pool the stage that takes most of it.
-pub fn slowest(stages: &[Stage], seconds: f64) -> Option<(&Stage, f64)> {
-    let pooled = |s: &Stage| POOL.contains(&s.name.as_str());
-    let pool: f64 = stages.iter().filter(|s| pooled(s)).map(|s| utilisation(s, seconds)).sum();
+pub fn slowest(stages: &[StageFigures], seconds: f64) -> Option<(&StageFigures, f64)> {
+    let pool: f64 = stages.iter().filter(|s| is_pooled(s)).map(|s| utilisation(s, seconds)).sum();
     stages
         .iter()
         .filter(|s| s.busy > 0.0)
-        .map(|s| (s, if pooled(s) { pool } else { utilisation(s, seconds) }))
+        .map(|s| (s, if is_pooled(s) { pool } else { utilisation(s, seconds) }))
         .max_by(|(a, x), (b, y)| x.total_cmp(y).then(a.busy.total_cmp(&b.busy)))
 }
 
 /// What the stages of a preparation come to: one sentence with the slowest stage, its share and what would help. `cpu` is what
 /// the process had of the cores, if that is known: a thread that another program pushed aside is busy only by the clock.
 pub fn preparation_verdict(
-    stages: &[Stage],
+    stages: &[StageFigures],
     seconds: f64,
     cores: usize,
     raw: bool,
@@ -45,7 +48,7 @@ pub fn preparation_verdict(
         n => format!("all {n} cores were"),
     };
     let share = format!("{:.0} %", used.min(1.0) * 100.0);
-    let pool: f64 = stages.iter().filter(|s| POOL.contains(&s.name.as_str())).map(|s| s.busy).sum();
+    let pool: f64 = stages.iter().filter(|s| is_pooled(s)).map(|s| s.busy).sum();
     let of_pool = format!("{:.0} % of the work on an image", 100.0 * stage.busy / pool.max(f64::MIN_POSITIVE));
     let had = cpu.filter(|cpu| cpu.wall > 0.0).map(|cpu| cpu.cpu / cpu.wall);
     let words = match stage.name.as_str() {
@@ -89,18 +92,18 @@ fn wanted(cpu: Option<&CpuUse>) -> f64 {
 }
 
 /// The stages as a table: per item, busy, waiting.
-pub fn stage_table(stages: &[Stage], seconds: f64, style: Style) -> String {
+pub fn stage_table(stages: &[StageFigures], seconds: f64, style: Style) -> String {
     let slow = slowest(stages, seconds).map(|(s, _)| s.name.clone());
     let marks: Vec<bool> = stages.iter().map(|s| Some(&s.name) == slow.as_ref()).collect();
-    let percent = |part: f64, s: &Stage| {
+    let percent = |part: f64, s: &StageFigures| {
         let all = seconds * s.threads as f64;
         if all > 0.0 { format!("{:.0} %", 100.0 * part / all) } else { "–".into() }
     };
-    let each = |s: &Stage| if s.items > 0 { text::duration(s.busy / s.items as f64) } else { "–".into() };
-    let rate = |s: &Stage| {
+    let each = |s: &StageFigures| if s.items > 0 { text::duration(s.busy / s.items as f64) } else { "–".into() };
+    let rate = |s: &StageFigures| {
         if s.busy > 0.0 { format!("{}/s", text::bytes((s.bytes as f64 / s.busy) as u64)) } else { "–".into() }
     };
-    let wait = |part: f64, s: &Stage| if part > 0.0 { percent(part, s) } else { "".into() };
+    let wait = |part: f64, s: &StageFigures| if part > 0.0 { percent(part, s) } else { "".into() };
     let columns = [
         Column::left("stage", stages.iter().map(|s| s.name.clone())).marking(&marks),
         Column::right("threads", stages.iter().map(|s| s.threads.to_string())).minor(3),
@@ -118,8 +121,8 @@ pub fn stage_table(stages: &[Stage], seconds: f64, style: Style) -> String {
 mod tests {
     use super::*;
 
-    fn stage(name: &str, threads: usize, busy: f64) -> Stage {
-        Stage { name: name.into(), threads, items: 100, bytes: 1 << 20, busy, ..Stage::default() }
+    fn stage(name: &str, threads: usize, busy: f64) -> StageFigures {
+        StageFigures { name: name.into(), threads, items: 100, bytes: 1 << 20, busy, ..StageFigures::default() }
     }
 
     #[test]

@@ -6,10 +6,11 @@ mod sample;
 #[path = "sample/study.rs"]
 mod study_sample;
 
-use paceline_base::stage::Stage;
-use paceline_record::{Machine, Prepared, Status, Summary, Work};
+use paceline_base::stage::StageFigures;
+use paceline_record::{PreparedSummary, Status, Summary, Work};
 use paceline_report::study::{series, tables};
 use paceline_report::{Style, closing_table, compare, comparison_table, digest, preparation_table};
+use paceline_system::Machine;
 use sample::four;
 use std::path::Path;
 
@@ -44,7 +45,7 @@ fn the_end_of_a_training() {
 fn the_end_of_a_preparation() {
     let stage = |name: &str, threads, busy, starved| {
         let (name, items, bytes) = (name.to_string(), 3670, 228_000_000);
-        Stage { name, threads, items, bytes, busy, starved, ..Stage::default() }
+        StageFigures { name, threads, items, bytes, busy, starved, ..StageFigures::default() }
     };
     let summary = Summary {
         work: Work::Prepare,
@@ -53,7 +54,7 @@ fn the_end_of_a_preparation() {
         seconds_total: 22.1,
         peak_rss_bytes: 93_000_000,
         machine: Machine { cores: 2, ..Machine::default() },
-        prepared: Some(Prepared {
+        prepared: Some(PreparedSummary {
             destination: "/data/flowers/shards".into(),
             shards: 16,
             records: 3670,
@@ -61,7 +62,7 @@ fn the_end_of_a_preparation() {
             skipped: 1,
             bytes_read: 228_000_000,
             bytes_written: 51_000_000,
-            ..Prepared::default()
+            ..PreparedSummary::default()
         }),
         stages: vec![
             stage("read", 2, 1.3, 0.0),

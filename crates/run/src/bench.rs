@@ -1,8 +1,8 @@
 //! How fast each kernel of a model is: one training step on one rank, kernel by kernel, as training runs it.
 
-use crate::kernels;
 use crate::resolve::{Layout, read_text};
-use crate::trial::make_device;
+use crate::tune::kernels;
+use crate::tune::trial::make_device;
 use paceline_base::kernel::{Call, Kernel, StepArgs, Values};
 use paceline_base::op::Activation;
 use paceline_base::optim::Rule;
@@ -107,7 +107,7 @@ pub fn bench_model(model: &str, input: Option<&[usize]>, classes: Option<usize>)
 /// Runs the kernels of a training step, each by itself, and says how fast they are.
 pub fn bench_kernels(bench: &KernelBench<'_>) -> Result<KernelReport> {
     let batch = GlobalBatch::new(bench.batch)?;
-    paceline_record::threads::check_threads("--threads", 1, bench.threads)?;
+    paceline_system::threads::check_threads("--threads", 1, bench.threads)?;
     let layout = Layout { plan: Plan::data_parallel(1), threads: bench.threads, core: None, batch };
     let cpu = Cpu::new(CpuOptions::default())?;
     let batches = Batches { train: vec![bench.batch], evaluate: Vec::new() };

@@ -11,33 +11,30 @@
 //! ```
 
 mod bench;
-mod bucket;
-mod crew;
 mod demo;
 mod input;
-mod kernels;
 mod limits;
-mod memory;
+mod local_data;
 mod model_info;
-mod placement;
 mod prepare;
+mod process_group;
 mod repeat;
 mod resolve;
 pub mod speedtest;
 mod train;
-mod trial;
+mod tune;
 mod watch;
 
 pub use bench::{KernelBench, KernelLine, KernelReport, bench_kernels, bench_model};
-pub use crew::{Crew, Workers};
 pub use demo::{DemoStep, demo};
 pub use input::{RunData, open_data};
-pub use kernels::{Forgotten, forget_kernels};
-pub use memory::Needs;
+pub use local_data::{Holding, Local, Pool, Stock};
 pub use model_info::{ImageInfo, ModelInfo, Values};
-pub use placement::{Holding, Local, Pool, Stock};
 pub use prepare::{DataEngine, PrepareFinished, PrepareOptions, PrepareWatcher, ShardsLine, prepare, prepare_shards};
+pub use process_group::{ProcessGroup, Workers};
 pub use repeat::Recorded;
 pub use resolve::{Layout, Resolved, build_graph, build_model, read_text, resolve};
 pub use train::{Finished, Place, request_stop, saved, title, train, train_among};
+pub use tune::kernels::{Forgotten, forget_kernels};
+pub use tune::memory::Needs;
 pub use watch::{Live, Silent, Started, Watcher};

@@ -2,7 +2,7 @@
 //! parameters than there is memory.
 //!
 //! These are functions of a few numbers, so that a request for a million costs nothing. What a run needs to the byte is
-//! known once it is lowered: see [`memory`](crate::memory).
+//! known once it is lowered: see [`memory`](crate::tune::memory).
 
 use paceline_base::text::{bytes, counted};
 use paceline_base::units::GlobalBatch;

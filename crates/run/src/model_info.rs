@@ -7,7 +7,7 @@ use paceline_data::shards::Index;
 use paceline_data::{Features, Part};
 use paceline_graph::Graph;
 use paceline_image::Fit;
-use paceline_record::atomic;
+use paceline_system::atomic;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 

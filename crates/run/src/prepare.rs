@@ -1,9 +1,10 @@
 //! `prepare` as a run: a job, an engine, and a run directory that can be watched and compared.
 
 use paceline_base::{Error, Result, text};
-use paceline_prepare::job::{self, Begun, Job, Live, Prepared, Threads};
+use paceline_prepare::job::{self, Begun, Job, JobProgress, Prepared, Threads};
 use paceline_prepare::spark::{self, Cluster, Event, Request};
-use paceline_record::{CpuWatch, ProgressRecord, ProgressWriter, RunDir, Status, Summary, Work, machine};
+use paceline_record::{CpuWatch, ProgressRecord, ProgressWriter, RunDir, Status, Summary, Work};
+use paceline_system::machine;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,7 +33,7 @@ impl DataEngine {
 #[derive(Clone, Debug)]
 pub struct PrepareOptions {
     /// Source, destination and settings.
-    pub order: job::Order,
+    pub spec: job::JobSpec,
     /// Threads that decode, resize and encode (under Spark: of each task); none is one for each core (under Spark: one).
     pub threads: Option<usize>,
     /// Threads that read files; none is two.
@@ -50,7 +51,7 @@ pub trait PrepareWatcher {
     /// Before the first image: what will be done.
     fn started(&self, title: &str, total: u64, notes: &[String]);
     /// Some times a second.
-    fn live(&self, live: &Live);
+    fn live(&self, live: &JobProgress);
     /// Something worth a line.
     fn note(&self, note: &str);
     /// After the last image, or an error.
@@ -89,17 +90,17 @@ struct RunToml<'a> {
 pub fn prepare(options: &PrepareOptions, watcher: &dyn PrepareWatcher, stop: &AtomicBool) -> Result<PrepareFinished> {
     let begin = Instant::now();
     let (readers, workers) = (options.readers.unwrap_or(0), options.threads.unwrap_or(0));
-    paceline_record::threads::check_threads("--threads or --readers", 1, readers.saturating_add(workers))?;
+    paceline_system::threads::check_threads("--threads or --readers", 1, readers.saturating_add(workers))?;
     if let DataEngine::Spark(_) = options.engine {
         spark::spark_submit()?; // before anything is made
     }
-    if options.order.source.to_str().is_none() {
-        let source = options.order.source.display();
+    if options.spec.source.to_str().is_none() {
+        let source = options.spec.source.display();
         return Err(Error::user(format!(
             "{source}: the path is not UTF-8, which the index of shards is; rename the folder"
         )));
     }
-    let job = match job::begin(&options.order)? {
+    let job = match job::begin(&options.spec)? {
         Begun::Job(job) => *job,
         Begun::Complete(prepared) => {
             return Ok(PrepareFinished {
@@ -126,29 +127,29 @@ pub fn prepare(options: &PrepareOptions, watcher: &dyn PrepareWatcher, stop: &At
             DataEngine::Local => None,
             DataEngine::Spark(cluster) => Some(cluster),
         },
-        source: options.order.source.display().to_string(),
-        destination: options.order.destination.display().to_string(),
-        skip_bad: options.order.skip_bad,
+        source: options.spec.source.display().to_string(),
+        destination: options.spec.destination.display().to_string(),
+        skip_bad: options.spec.skip_bad,
         readers: threads.readers,
         threads: threads.workers,
-        settings: &options.order.settings,
+        settings: &options.spec.settings,
         machine: machine::describe(),
     })?;
     let mut summary = Summary {
         work: Work::Prepare,
         name: dir.name(),
-        data: options.order.source.display().to_string(),
+        data: options.spec.source.display().to_string(),
         strategy: options.engine.name().into(),
         threads: threads.workers,
-        seed: options.order.settings.seed,
-        classes: Some(job.sheet().classes.len() as u64),
+        seed: options.spec.settings.seed,
+        classes: Some(job.manifest().classes.len() as u64),
         started: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()),
         machine: machine::describe(),
         ..Summary::default()
     };
     dir.write_summary(&summary)?;
     announce(&job, options, watcher);
-    let about_images = job.sheet().notes.clone();
+    let about_images = job.manifest().notes.clone();
     let cores = CpuWatch::start();
     let result = work(job, options, threads, &dir, watcher, stop);
     if options.engine == DataEngine::Local {
@@ -179,8 +180,8 @@ pub fn prepare(options: &PrepareOptions, watcher: &dyn PrepareWatcher, stop: &At
             summary.warnings.push(format!("the class {name} has no records: all of its images were left out"));
         }
     }
-    summary.prepared = Some(paceline_record::Prepared {
-        destination: options.order.destination.display().to_string(),
+    summary.prepared = Some(paceline_record::PreparedSummary {
+        destination: options.spec.destination.display().to_string(),
         shards: prepared.index.shards.len(),
         kept: prepared.kept,
         records: prepared.records() as u64,
@@ -194,33 +195,33 @@ pub fn prepare(options: &PrepareOptions, watcher: &dyn PrepareWatcher, stop: &At
 }
 
 fn announce(job: &Job, options: &PrepareOptions, watcher: &dyn PrepareWatcher) {
-    let sheet = job.sheet();
-    let s = &sheet.settings;
-    let images: usize = job.pending().iter().map(|&p| sheet.shards[p].images).sum();
+    let manifest = job.manifest();
+    let s = &manifest.settings;
+    let images: usize = job.pending().iter().map(|&p| manifest.shards[p].images).sum();
     let title = format!(
         "{} of {} from {} → {} of {}×{} {} in {}",
-        text::counted(sheet.images(), "image"),
-        text::counted(sheet.classes.len(), "class"),
-        options.order.source.display(),
-        text::counted(sheet.shards.len(), "shard"),
+        text::counted(manifest.images(), "image"),
+        text::counted(manifest.classes.len(), "class"),
+        options.spec.source.display(),
+        text::counted(manifest.shards.len(), "shard"),
         s.width,
         s.height,
         if s.encoding == job::Encoding::Raw { "raw".into() } else { format!("JPEG (quality {})", s.quality) },
-        options.order.destination.display()
+        options.spec.destination.display()
     );
-    let mut notes = sheet.notes.clone();
+    let mut notes = manifest.notes.clone();
     if job.kept() > 0 {
         notes.push(format!(
             "{} of {} shards were finished before, are whole and are kept",
             job.kept(),
-            sheet.shards.len()
+            manifest.shards.len()
         ));
     }
     watcher.started(&title, images as u64, &notes);
 }
 
 /// What an engine gives back: the shards, the figures, and what there is to say.
-type Worked = (Prepared, Live, Vec<String>);
+type Worked = (Prepared, JobProgress, Vec<String>);
 
 fn work(
     job: Job,
@@ -231,7 +232,7 @@ fn work(
     stop: &AtomicBool,
 ) -> Result<Worked> {
     let mut recorder = Recorder { writer: dir.begin_progress()?, last: 0.0 };
-    let mut watch = |live: &Live| {
+    let mut watch = |live: &JobProgress| {
         recorder.live(live);
         watcher.live(live);
     };
@@ -243,7 +244,7 @@ fn work(
         }
         DataEngine::Spark(cluster) => {
             let log = dir.path().join("spark.log");
-            let worked = on_spark(job, cluster, threads, options.order.skip_bad, &log, watcher, &mut watch, stop)?;
+            let worked = on_spark(job, cluster, threads, options.spec.skip_bad, &log, watcher, &mut watch, stop)?;
             recorder.push(&worked.1)?;
             Ok(worked)
         }
@@ -258,7 +259,7 @@ fn on_spark(
     skip_bad: usize,
     log: &std::path::Path,
     watcher: &dyn PrepareWatcher,
-    watch: &mut dyn FnMut(&Live),
+    watch: &mut dyn FnMut(&JobProgress),
     stop: &AtomicBool,
 ) -> Result<Worked> {
     let program = std::env::current_exe().map_err(|e| Error::failure(format!("cannot find this program: {e}")))?;
@@ -286,8 +287,8 @@ fn on_spark(
         .iter()
         .map(|&p| {
             (
-                work.join("done").join(format!("{}.json", job.sheet().shards[p].file)),
-                job.sheet().shards[p].images as u64,
+                work.join("done").join(format!("{}.json", job.manifest().shards[p].file)),
+                job.manifest().shards[p].images as u64,
             )
         })
         .collect();
@@ -316,10 +317,11 @@ fn on_spark(
         }
         // Finished shards can be seen from here: the destination is shared.
         let images = shards.iter().filter(|(note, _)| note.exists()).map(|(_, images)| images).sum();
-        watch(&Live { images, total, seconds: begin.elapsed().as_secs_f64(), ..Live::default() });
+        watch(&JobProgress { images, total, seconds: begin.elapsed().as_secs_f64(), ..JobProgress::default() });
     };
     let answers = spark::submit(cluster, &request, log, &mut events, &|| stop.load(Ordering::Relaxed))?;
-    let mut live = Live { images: total, total, seconds: begin.elapsed().as_secs_f64(), ..Live::default() };
+    let mut live =
+        JobProgress { images: total, total, seconds: begin.elapsed().as_secs_f64(), ..JobProgress::default() };
     for line in answers.iter().flat_map(|a| &a.lines) {
         let Ok(part) = serde_json::from_str::<ShardsLine>(line) else { continue };
         live.bytes_read += part.bytes_read;
@@ -345,7 +347,7 @@ fn on_spark(
 pub struct ShardsLine {
     bytes_read: u64,
     bytes_written: u64,
-    stages: Vec<paceline_base::stage::Stage>,
+    stages: Vec<paceline_base::stage::StageFigures>,
 }
 
 /// Makes some shards of a job, as a task under Spark; returns the line to print.
@@ -359,7 +361,7 @@ pub fn prepare_shards(
     Ok(ShardsLine { bytes_read: live.bytes_read, bytes_written: live.bytes_written, stages: live.stages })
 }
 
-fn merge(all: &mut Vec<paceline_base::stage::Stage>, more: Vec<paceline_base::stage::Stage>) {
+fn merge(all: &mut Vec<paceline_base::stage::StageFigures>, more: Vec<paceline_base::stage::StageFigures>) {
     for stage in more {
         match all.iter_mut().find(|s| s.name == stage.name) {
             Some(same) => {
@@ -378,7 +380,7 @@ struct Recorder {
 }
 
 impl Recorder {
-    fn live(&mut self, live: &Live) {
+    fn live(&mut self, live: &JobProgress) {
         if live.seconds - self.last >= 1.0 {
             self.last = live.seconds;
             // Progress that cannot be written must not end the work; the last line, and the summary, will say so.
@@ -386,7 +388,7 @@ impl Recorder {
         }
     }
 
-    fn push(&mut self, live: &Live) -> Result<()> {
+    fn push(&mut self, live: &JobProgress) -> Result<()> {
         self.writer.push(&ProgressRecord {
             seconds: live.seconds,
             images: live.images,

@@ -1,10 +1,10 @@
 //! From a configuration as written to a run that can begin: data opened, model built, plan made, every "auto" decided.
 
-use crate::crew::Workers;
 use crate::input::{RunData, open_data};
 use crate::limits;
-use crate::memory::{Needs, eval_batch};
-use crate::trial;
+use crate::process_group::Workers;
+use crate::tune::memory::{Needs, eval_batch};
+use crate::tune::trial;
 use paceline_base::kernel::Fusion;
 use paceline_base::text::{bytes, counted};
 use paceline_base::units::GlobalBatch;
@@ -14,8 +14,8 @@ use paceline_engine::{CheckpointEvery, TrainOptions};
 use paceline_graph::{Graph, model_file, presets};
 use paceline_kernels::{Cpu, CpuOptions, Tuning};
 use paceline_plan::{Batches, Compression, Plan, Schedule, Store, UpdateMode, lower};
-use paceline_record::machine;
-use paceline_record::threads::{check_threads, cores};
+use paceline_system::machine;
+use paceline_system::threads::{check_threads, cores};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -107,20 +107,23 @@ pub fn batches(batch: GlobalBatch, eval_batch: usize, data: &RunData) -> Batches
     Batches { train: parts(data.samples(), batch.samples()), evaluate }
 }
 
-/// Data and model of a run, with nothing decided yet.
+/// Data, model and plan file of a run, with nothing decided yet.
 pub struct Opened {
     /// The data.
     pub data: RunData,
     /// The model.
     pub graph: Arc<Graph>,
+    /// What the plan file says, if one is given; it fits the model.
+    pub plan: Option<Plan>,
 }
 
 impl Opened {
-    /// Opens the data and builds the model.
+    /// Opens the data, builds the model and reads the plan.
     pub fn new(config: &Config) -> Result<Self> {
         let data = open_data(config)?;
         let graph = Arc::new(build_graph(config, &data)?);
-        Ok(Self { data, graph })
+        let plan = config.strategy.plan.as_ref().map(|path| read_plan(path, &graph)).transpose()?;
+        Ok(Self { data, graph, plan })
     }
 
     /// What one checkpoint takes on disk; none if none are written.
@@ -133,11 +136,10 @@ impl Opened {
     }
 }
 
-/// The number of ranks that the plan file asks for, if one is given.
-pub fn plan_ranks(config: &Config) -> Result<Option<usize>> {
-    let Some(path) = &config.strategy.plan else { return Ok(None) };
+fn read_plan(path: &Path, graph: &Graph) -> Result<Plan> {
     let plan = paceline_plan::parse(&read_text("read the plan file", path)?, &path.display().to_string())?;
-    Ok(Some(plan.ranks))
+    plan.check(graph).map_err(|e| e.context(format!("plan file {}", path.display())))?;
+    Ok(plan)
 }
 
 /// An error if the run was asked to end while it is still being made ready: there is nothing yet to save.
@@ -162,12 +164,15 @@ pub fn resolve_among(
     stop: &AtomicBool,
 ) -> Result<Resolved> {
     let mut config = config.clone();
-    let Opened { mut data, graph } = opened;
+    let Opened { mut data, graph, plan } = opened;
     let mut reasons = workers.map_or(Vec::new(), |w| w.reasons.clone());
     let isa = workers.filter(|_| tuning.is_none()).map(|w| w.isa);
     let cpu = Cpu::new(CpuOptions { tuning: tuning.clone(), isa, ..CpuOptions::default() })?;
     let fusions = paceline_kernels::Device::fusions(&cpu);
-    let layout = layout(&config, &graph, &data, tuning.as_ref(), fusions, workers, &mut reasons, stop)?;
+    let layout = match plan {
+        Some(plan) => planned(&config, plan, workers, &mut reasons)?,
+        None => layout(&config, &graph, &data, tuning.as_ref(), fusions, workers, &mut reasons, stop)?,
+    };
     if layout.batch.samples() > data.samples() {
         return Err(Error::user(format!(
             "train.batch is {}, but there are only {} training samples; give at most that",
@@ -222,7 +227,7 @@ pub fn resolve_among(
     };
     config.train.batch = paceline_config::Batch::fixed(layout.batch.samples() as u64);
     config.train.eval_batch = Auto::Is(evaluated);
-    config.data.validation = config.data.validation.settled(&data.set);
+    config.data.validation = config.data.validation.resolved(&data.set);
     config.optimizer.rate = Auto::Is(base);
     config.optimizer.eps = Auto::Is(config.optimizer.eps());
     config.strategy.threads = Auto::Is(layout.threads);
@@ -252,22 +257,6 @@ fn layout(
 ) -> Result<Layout> {
     let strategy = &config.strategy;
     let cores = cores();
-    if let Some(path) = &strategy.plan {
-        let plan = paceline_plan::parse(&read_text("read the plan file", path)?, &path.display().to_string())?;
-        plan.check(graph).map_err(|e| e.context(format!("plan file {}", path.display())))?;
-        let threads = workers.map_or((cores / plan.ranks).max(1), |w| w.threads);
-        let threads = strategy.threads.chosen().unwrap_or(threads);
-        let here = workers.map_or(plan.ranks, |w| w.replicas);
-        check_threads("number of ranks in the plan, or strategy.threads", here, threads)?;
-        let batch = config.train.batch.resolve(plan.ranks)?;
-        reasons.push(format!(
-            "{} as the plan {} says, {} each",
-            counted(plan.ranks, "rank"),
-            path.display(),
-            counted(threads, "thread")
-        ));
-        return Ok(Layout { plan, threads, core: None, batch });
-    }
     let bucket = strategy.bucket.chosen().unwrap_or(Store::default().bucket);
     if let Some(workers) = workers {
         return among(config, graph, data, workers, reasons);
@@ -324,6 +313,19 @@ fn layout(
         candidates = fitting(config, graph, data, tuning, fusions, candidates, reasons)?;
     }
     trial::fastest(config, graph, data, tuning, candidates, reasons, stop)
+}
+
+/// The layout that a plan file asks for.
+fn planned(config: &Config, plan: Plan, workers: Option<&Workers>, reasons: &mut Vec<String>) -> Result<Layout> {
+    let threads = workers.map_or((cores() / plan.ranks).max(1), |w| w.threads);
+    let threads = config.strategy.threads.chosen().unwrap_or(threads);
+    let here = workers.map_or(plan.ranks, |w| w.replicas);
+    check_threads("number of ranks in the plan, or strategy.threads", here, threads)?;
+    let batch = config.train.batch.resolve(plan.ranks)?;
+    let file = config.strategy.plan.as_ref().map_or(String::new(), |path| format!(" {}", path.display()));
+    let (ranks, each) = (counted(plan.ranks, "rank"), counted(threads, "thread"));
+    reasons.push(format!("{ranks} as the plan{file} says, {each} each"));
+    Ok(Layout { plan, threads, core: None, batch })
 }
 
 /// Replicas over processes. Nothing is tried: a trial would have to be one of all processes.

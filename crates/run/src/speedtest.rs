@@ -11,11 +11,10 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use paceline_base::{Error, Result, text};
 use paceline_engine::Ended;
 use paceline_prepare::spark::{self, Cluster, Event, Request};
-use paceline_prepare::speedtest::{Design, Designed, Source, Wanted, can_drop, measure_cells, recognise};
-use paceline_record::{
-    Cell, CpuWatch, Machine, Measurement, MeasurementWriter, PageCache, RunDir, Status, Summary, Work, atomic, machine,
-};
+use paceline_prepare::speedtest::{Design, Designed, ListedSource, StudiedSource, can_drop, measure_cells, recognise};
+use paceline_record::{Cell, CpuWatch, Measurement, MeasurementWriter, PageCache, RunDir, Status, Summary, Work};
 use paceline_report::study::csv;
+use paceline_system::{Machine, atomic, machine};
 use serde::Serialize;
 
 use crate::Finished;
@@ -182,7 +181,7 @@ pub fn speedtest(
     watcher: &dyn StudyWatcher,
     stop: &AtomicBool,
 ) -> Result<Finished> {
-    paceline_record::threads::check_threads("--threads", 1, order.design.threads)?;
+    paceline_system::threads::check_threads("--threads", 1, order.design.threads)?;
     let begin = Instant::now();
     let sources = sources(order)?;
     let designed = order.design.cells(&sources);
@@ -279,20 +278,20 @@ impl Taken {
 }
 
 /// Recognises the sources, counts their images, and finds out whether their page cache can be dropped.
-fn sources(order: &Speedtest) -> Result<Vec<Wanted>> {
+fn sources(order: &Speedtest) -> Result<Vec<StudiedSource>> {
     let design = &order.design;
-    let mut found: Vec<Wanted> = Vec::new();
+    let mut found: Vec<StudiedSource> = Vec::new();
     for path in &order.sources {
         let form = recognise(path)?;
         let whole = std::fs::canonicalize(path).map_err(|e| Error::io("read", path, &e))?;
         if found.iter().any(|other| other.path == whole) {
             return Err(Error::user(format!("{} is given twice; give each source once", path.display())));
         }
-        let source = Source::open(&whole, form, design.seed, design.skip_bad)?;
+        let source = ListedSource::open(&whole, form, design.seed, design.skip_bad)?;
         let cold = design.page_cache.contains(&PageCache::Cold);
         let stays_warm = if cold { can_drop(source.files()).err() } else { None };
         let name = path.display().to_string();
-        found.push(Wanted {
+        found.push(StudiedSource {
             name: if name.len() > 1 { name.trim_end_matches('/').to_string() } else { name },
             path: whole,
             form,

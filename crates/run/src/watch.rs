@@ -2,7 +2,7 @@
 
 use paceline_base::Result;
 use paceline_engine::{Control, EpochEvent, Observer, StepEvent};
-use paceline_launch::{Doing, Line};
+use paceline_launch::{Connection, Doing};
 use paceline_record::{EpochRecord, Every, RunDir, StepFold, StepRecord, StepWriter, TimeSplit, choose_every};
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -82,7 +82,7 @@ pub struct Shared<'a> {
     /// Set to end the run after the current step.
     pub stop: &'a AtomicBool,
     /// Where `launch` sees how far this process came, and asks it to stop.
-    pub line: Option<Line>,
+    pub connection: Option<Connection>,
     /// Recording interval: asked for, or chosen by rank 0 from its first steps.
     pub every: Every,
     /// The chosen interval; 0 until it is.
@@ -199,7 +199,7 @@ impl Observer for RankObserver<'_> {
     fn step(&mut self, event: &StepEvent) {
         self.total += event.split;
         self.seen += 1;
-        if let (Some(line), true) = (&self.shared.line, self.rank == self.shared.first) {
+        if let (Some(line), true) = (&self.shared.connection, self.rank == self.shared.first) {
             line.step(event.step + 1);
             line.doing(Doing::Training);
         }
@@ -251,7 +251,7 @@ impl Observer for RankObserver<'_> {
     }
 
     fn evaluating(&mut self) {
-        if let (Some(line), true) = (&self.shared.line, self.rank == self.shared.first) {
+        if let (Some(line), true) = (&self.shared.connection, self.rank == self.shared.first) {
             line.doing(Doing::Evaluating);
         }
     }
@@ -268,7 +268,7 @@ impl Observer for RankObserver<'_> {
     }
 
     fn wish(&mut self) -> Control {
-        let asked = self.shared.line.as_ref().is_some_and(Line::is_stopped);
+        let asked = self.shared.connection.as_ref().is_some_and(Connection::is_stopped);
         Control { stop: asked || self.shared.stop.load(Ordering::Relaxed), checkpoint: false }
     }
 }

@@ -91,7 +91,7 @@ pub fn run(flags: &Flags, log: &str) -> Result<End> {
         (Err(e), Some(line)) if e.kind() != Kind::User => {
             let logs = flags.log_dir.as_ref().map(|dir| format!("\nwhat each process wrote: {}", dir.display()));
             let words = format!("{}{}\ngo on with: {line}", e.message(), logs.unwrap_or_default());
-            Err(Error::new(e.kind(), words))
+            Err(e.with_message(words))
         }
         (Err(e), _) => Err(e),
     }

@@ -6,7 +6,7 @@ use crate::signals::stop_on_signal;
 use indicatif::{ProgressBar, ProgressStyle};
 use paceline::base::layout::{self, Column, Style};
 use paceline::comm::World;
-use paceline::launch::Tether;
+use paceline::launch::LaunchClient;
 use paceline::matmul::{Keeping, Layout, LayoutReport, MatmulOptions, MatmulReport, Product, RunReport, matmul};
 use paceline::text::{bytes, counted, duration, si, time_left};
 use paceline::{Error, Result};
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// Runs the command.
-pub fn run(flags: &Matmul, tether: Option<&Tether>) -> Result<()> {
+pub fn run(flags: &Matmul, client: Option<&LaunchClient>) -> Result<()> {
     let options = MatmulOptions {
         n: flags.n,
         block: flags.block,
@@ -45,19 +45,21 @@ pub fn run(flags: &Matmul, tether: Option<&Tether>) -> Result<()> {
         inject: flags.inject_error,
     };
     let mut world = World::from_env()?;
-    let result = multiply(flags, &options, &mut world, tether);
+    let result = multiply(flags, &options, &mut world, client);
     if result.is_err() {
         world.abandon();
     }
     result
 }
 
-fn multiply(flags: &Matmul, options: &MatmulOptions, world: &mut World, tether: Option<&Tether>) -> Result<()> {
+fn multiply(flags: &Matmul, options: &MatmulOptions, world: &mut World, client: Option<&LaunchClient>) -> Result<()> {
     let shows = world.process() == 0;
-    let stop = tether
-        .map_or_else(|| stop_on_signal("ending: nothing is kept").heard_from_the_start().clone(), Tether::stop_flag);
+    let stop = client.map_or_else(
+        || stop_on_signal("ending: nothing is kept").heard_from_the_start().clone(),
+        LaunchClient::stop_flag,
+    );
     let progress = Progress::new(flags.quiet || !shows);
-    let (line, products) = (tether.map(Tether::line), AtomicU64::new(0));
+    let (line, products) = (client.map(LaunchClient::connection), AtomicU64::new(0));
     let tell = |done: f64, all: f64| {
         if let Some(line) = &line {
             line.step(1 + products.fetch_add(1, Relaxed));

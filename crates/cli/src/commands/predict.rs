@@ -4,7 +4,7 @@ use crate::flags::predict::{Format, ModelFlags, Predict};
 use crate::screen;
 use crate::signals::stop_on_signal;
 use paceline::predict::{Counts, Options, Prediction, Predictor, lines};
-use paceline::record::atomic::Replacing;
+use paceline::system::atomic::Replacing;
 use paceline::{Error, Result, text};
 use std::io::{IsTerminal, Write};
 use std::path::Path;

@@ -3,7 +3,7 @@
 use crate::flags::{EngineFlags, Prepare, PrepareShards};
 use crate::screen::{self, say};
 use indicatif::ProgressBar;
-use paceline::prepare::job::{Encoding, Live, Order, Settings, Threads, settings};
+use paceline::prepare::job::{Encoding, JobProgress, JobSpec, Settings, Threads, settings};
 use paceline::prepare::spark::Cluster;
 use paceline::{Error, Result, report, text};
 use paceline_run::{DataEngine, PrepareOptions, PrepareWatcher};
@@ -61,7 +61,7 @@ fn options(flags: &Prepare) -> Result<PrepareOptions> {
         n => Ok(n),
     };
     Ok(PrepareOptions {
-        order: Order {
+        spec: JobSpec {
             source: flags.source.clone(),
             destination: flags.destination.clone(),
             settings: Settings {
@@ -178,7 +178,7 @@ impl PrepareWatcher for PrepareScreen {
         }
     }
 
-    fn live(&self, live: &Live) {
+    fn live(&self, live: &JobProgress) {
         if self.quiet {
             return;
         }

@@ -3,7 +3,7 @@
 use crate::flags::Train;
 use crate::screen::{self, Screen, say};
 use crate::signals::{End, forward_to, stop_on_signal};
-use paceline::launch::{Tether, VARIABLE};
+use paceline::launch::{LaunchClient, VARIABLE};
 use paceline::{Config, Error, Kind, Place, Recorded, Result, config};
 use std::path::Path;
 
@@ -17,18 +17,18 @@ pub fn run(flags: &Train) -> Result<End> {
     }
     let stop = stop_on_signal("stopping after this step, with a checkpoint");
     // Then, before all else: `launch` is to hear of everything that goes wrong from here on.
-    let mut crew = paceline::Crew::from_env()?;
-    let (config, recorded) = configuration(flags, several).inspect_err(|e| crew.failed(e))?;
-    let line = crew.tether().map(Tether::line);
+    let mut group = paceline::ProcessGroup::from_env()?;
+    let (config, recorded) = configuration(flags, several).inspect_err(|e| group.failed(e))?;
+    let line = group.client().map(LaunchClient::connection);
     line.iter().cloned().for_each(forward_to);
-    let screen = Screen::new(flags.quiet || flags.json || !crew.leads()).through(line.clone()).beginning(stop.begun());
+    let screen = Screen::new(flags.quiet || flags.json || !group.leads()).through(line.clone()).beginning(stop.begun());
     let place = match (&flags.resume, recorded, &flags.run_dir) {
         (Some(dir), ..) => Place::Resume(dir.clone()),
         (None, Some(recorded), dir) => Place::Repeat(recorded, dir.clone()),
         (None, None, Some(dir)) => Place::New(dir.clone()),
         (None, None, None) => Place::Auto,
     };
-    let result = paceline::train_among(&mut crew, &config, &place, &screen, &stop);
+    let result = paceline::train_among(&mut group, &config, &place, &screen, &stop);
     let Some(finished) = result.map_err(|e| with_resume(e, &screen, line.is_some()))? else {
         return Ok(End::Done); // the first process shows and records for all, and has the exit code
     };
@@ -60,7 +60,10 @@ fn resume_line(dir: &Path) -> String {
 fn with_resume(error: Error, screen: &Screen, under_launch: bool) -> Error {
     let dir = screen.run_dir().filter(|_| !under_launch && matches!(error.kind(), Kind::Failure | Kind::Internal));
     match dir {
-        Some(dir) => Error::new(error.kind(), format!("{}\ngo on with: {}", error.message(), resume_line(&dir))),
+        Some(dir) => {
+            let words = format!("{}\ngo on with: {}", error.message(), resume_line(&dir));
+            error.with_message(words)
+        }
         None => error,
     }
 }
@@ -117,8 +120,8 @@ pub fn configuration(flags: &Train, several: bool) -> Result<(Config, Option<Box
     // One process of launch is a worker too, if it is to hold several replicas.
     let launched = std::env::var_os(VARIABLE).is_some();
     let several = several || (launched && config.strategy.replicas.chosen().is_some_and(|n| n > 1));
-    if several && config.strategy.plan.is_none() && !config.is_given("strategy.name") {
-        config.set("strategy.name", "multi-worker-mirrored")?; // what several processes are for
+    if several {
+        config.spread_over_processes()?;
     }
     config.check().map_err(|e| match &file {
         // Where the file alone contradicts itself, it is what to correct.

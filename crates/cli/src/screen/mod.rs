@@ -28,14 +28,14 @@ pub fn print_table(table: &str) {
 /// Writes a line (or several) to standard error, as safe as [`print`].
 pub fn warn(text: &str) {
     let end = if text.ends_with('\n') { "" } else { "\n" };
-    let text = format!("{}{end}", crate::tethered::prefixed(&text::visible_lines(text)));
+    let text = format!("{}{end}", crate::launched::prefixed(&text::visible_lines(text)));
     let _ = std::io::stderr().write_all(text.as_bytes()); // at once: lines of many processes meet in one pipe
 }
 
 fn put(text: &str) {
     let mut out = std::io::stdout().lock();
     let end = if text.ends_with('\n') { "" } else { "\n" };
-    let _ = write!(out, "{}{end}", crate::tethered::prefixed(text)).and_then(|()| out.flush());
+    let _ = write!(out, "{}{end}", crate::launched::prefixed(text)).and_then(|()| out.flush());
 }
 
 /// What [`layout::table`] writes around a cell that is marked.

@@ -4,7 +4,7 @@ use super::{bar, complain, print, say};
 use crate::signals::Begun;
 use indicatif::ProgressBar;
 use paceline::base::layout::figures;
-use paceline::launch::{Line, Progress};
+use paceline::launch::{Connection, Progress};
 use paceline::record::EpochRecord;
 use paceline::{Live, Started, Watcher, text};
 use std::io::IsTerminal;
@@ -22,7 +22,7 @@ struct View {
 pub struct Screen {
     quiet: bool,
     /// To the `launch` that has the terminal and draws the bar.
-    line: Option<Line>,
+    connection: Option<Connection>,
     terminal: bool,
     /// Set when there is something to keep.
     begun: Begun,
@@ -35,7 +35,7 @@ impl Screen {
         let terminal = std::io::stderr().is_terminal();
         Self {
             quiet,
-            line: None,
+            connection: None,
             terminal,
             begun: Begun::default(),
             view: Mutex::new(View { bar: ProgressBar::hidden(), dir: None, started: None }),
@@ -43,8 +43,8 @@ impl Screen {
     }
 
     /// The same, shown by the `launch` at the other end of the line, if there is one.
-    pub fn through(self, line: Option<Line>) -> Self {
-        Self { line: line.filter(|_| !self.quiet), ..self }
+    pub fn through(self, connection: Option<Connection>) -> Self {
+        Self { connection: connection.filter(|_| !self.quiet), ..self }
     }
 
     /// The same; sets this when the run begins.
@@ -107,7 +107,7 @@ impl Watcher for Screen {
             (3, &format!("accuracy {:.1} %", live.accuracy * 100.0)),
             (2, &format!("{} examples/s", text::si(live.examples_per_s))),
         ]);
-        match &self.line {
+        match &self.connection {
             Some(line) => {
                 let total = started.epochs * started.steps_per_epoch;
                 line.progress(Progress { done: live.steps, total, words });
@@ -131,7 +131,7 @@ impl Watcher for Screen {
     }
 
     fn ended(&self) {
-        if let Some(line) = &self.line {
+        if let Some(line) = &self.connection {
             line.progress(Progress::default());
         }
         self.view().bar.finish_and_clear();

@@ -218,7 +218,7 @@ fn the_output_of_processes_is_kept() {
     let s = Session::new();
     let line = format!("train {SMALL} --set train.epochs=2 --run-dir r");
     let shown = s.ok(&format!("launch --np 1 --log-dir logs/deep -- {line}"));
-    let host = paceline::comm::world::host_name();
+    let host = paceline::system::host_name();
     let log = s.read(&format!("logs/deep/process-0-{host}-attempt-1.log"));
     has(&shown, &["epoch 2/2", "run: r"]);
     assert!(log.starts_with("--- attempt 1, process 0 of 1 on "), "{log}");

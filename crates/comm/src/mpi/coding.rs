@@ -14,7 +14,7 @@ pub enum Coding {
     Plain,
     /// Rounded to 16 bits.
     Bf16,
-    /// A count, then places and values of what is not zero; or a mark and all values, where that is shorter.
+    /// A count, then positions and values of what is not zero; or a mark and all values, where that is shorter.
     Sparse,
 }
 
@@ -32,7 +32,7 @@ impl Coding {
     }
 
     /// Kinds of slots that a peer needs: arriving summands; and leaving ones and arriving sums, where they are encoded.
-    pub fn rooms(self) -> usize {
+    pub fn slots_per_peer(self) -> usize {
         if self == Self::Plain { 1 } else { 3 }
     }
 
@@ -82,10 +82,10 @@ impl Coding {
                     return 4 + 4 * n;
                 }
                 words[0] = count as u32;
-                let (places, numbers) = words[1..1 + 2 * count].split_at_mut(count);
+                let (positions, numbers) = words[1..1 + 2 * count].split_at_mut(count);
                 let there = values.iter().enumerate().filter(|(_, v)| **v != 0.0);
-                for ((at, value), (place, number)) in there.zip(places.iter_mut().zip(numbers)) {
-                    (*place, *number) = (at as u32, value.to_bits());
+                for ((at, value), (position, number)) in there.zip(positions.iter_mut().zip(numbers)) {
+                    (*position, *number) = (at as u32, value.to_bits());
                 }
                 4 + 8 * count
             }
@@ -157,7 +157,7 @@ fn floats_mut<T: Element>(values: &mut [T]) -> &mut [f32] {
 /// Calls `f` with place and value of each number in a sparse slot.
 ///
 /// # Safety
-/// The slot holds an encoding of `n` values; places are checked, because they come from another process.
+/// The slot holds an encoding of `n` values; positions are checked, because they come from another process.
 unsafe fn each(slot: *const u8, n: usize, mut f: impl FnMut(usize, f32)) {
     // SAFETY: there is at least the count.
     let count = unsafe { *slot.cast::<u32>() };
@@ -168,11 +168,11 @@ unsafe fn each(slot: *const u8, n: usize, mut f: impl FnMut(usize, f32)) {
         return;
     }
     let count = (count as usize).min(n / 2);
-    // SAFETY: as many places, then as many values.
-    let (places, values) = unsafe {
+    // SAFETY: as many positions, then as many values.
+    let (positions, values) = unsafe {
         (from_raw_parts(slot.add(4).cast::<u32>(), count), from_raw_parts(slot.add(4 + 4 * count).cast::<f32>(), count))
     };
-    for (&at, &value) in places.iter().zip(values) {
+    for (&at, &value) in positions.iter().zip(values) {
         if (at as usize) < n {
             f(at as usize, value);
         }

@@ -1,7 +1,7 @@
 //! The few calls of MPI that are used, with errors as values. All of `unsafe` that concerns MPI is here.
 
 use ::mpi::ffi as sys;
-use paceline_base::{Error, Result};
+use paceline_base::{Error, Peer, Result};
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 
@@ -58,9 +58,9 @@ impl Request {
 
 /// Where a request is kept while it is under way, and nothing otherwise.
 #[derive(Default)]
-pub struct Under(Option<Request>);
+pub struct PendingRequest(Option<Request>);
 
-impl Under {
+impl PendingRequest {
     /// A place for the requests of one piece after the other.
     pub fn put(&mut self, request: Request) {
         self.0 = Some(request);
@@ -98,7 +98,8 @@ fn check(call: &str, code: c_int) -> Result<()> {
     // SAFETY: the buffer is as long as the library may need.
     unsafe { sys::MPI_Error_string(code, text.as_mut_ptr().cast(), &mut len) };
     let text = String::from_utf8_lossy(&text[..(len.max(0) as usize).min(text.len())]);
-    Err(Error::failure(format!("{call}: {}; a process or its host is gone", text.trim())))
+    let message = format!("{call}: {}; a process or its host is gone", text.trim());
+    Err(Error::failure(message).of_peer(Peer::Unknown))
 }
 
 impl Communicator {

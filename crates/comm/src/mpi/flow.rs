@@ -1,6 +1,6 @@
 //! Pieces of a collective on their way between this process and the others.
 
-use super::ffi::{Request, Under};
+use super::ffi::{PendingRequest, Request};
 use paceline_base::Result;
 
 /// Pieces of one span on their way to or from one peer.
@@ -11,7 +11,7 @@ pub struct Flow {
     pub pieces: usize,
     pub started: usize,
     pub finished: usize,
-    requests: [Under; DEPTH],
+    requests: [PendingRequest; DEPTH],
 }
 
 impl Flow {
@@ -19,7 +19,7 @@ impl Flow {
         Self { pieces, started: 0, finished: 0, requests: Default::default() }
     }
 
-    pub fn room(&self) -> bool {
+    pub fn has_room(&self) -> bool {
         self.started - self.finished < DEPTH
     }
 
@@ -29,7 +29,7 @@ impl Flow {
     }
 
     /// The oldest piece under way.
-    pub fn oldest(&mut self) -> Option<&mut Under> {
+    pub fn oldest(&mut self) -> Option<&mut PendingRequest> {
         (self.started > self.finished).then(|| &mut self.requests[self.finished % DEPTH])
     }
 
@@ -40,31 +40,33 @@ impl Flow {
 
 /// What passes between this process and one other.
 pub struct Peer {
-    pub seat: usize,
+    pub participant: usize,
     pub process: usize,
     pub near: bool,
     /// Summands of its span, to it.
-    pub away: Flow,
+    pub summands_out: Flow,
     /// Summands of my span, from it.
-    pub inward: Flow,
+    pub summands_in: Flow,
     /// Sums of my span, to it.
-    pub give: Flow,
+    pub sums_out: Flow,
     /// Sums of its span, from it.
-    pub take: Flow,
+    pub sums_in: Flow,
 }
 
 impl Peer {
     pub fn is_done(&self) -> bool {
-        [&self.away, &self.inward, &self.give, &self.take].iter().all(|f| f.is_done())
+        [&self.summands_out, &self.summands_in, &self.sums_out, &self.sums_in].iter().all(|f| f.is_done())
     }
 
     pub fn has_begun(&self) -> bool {
-        self.inward.finished > 0 || self.take.finished > 0 || (self.inward.pieces == 0 && self.take.pieces == 0)
+        self.summands_in.finished > 0
+            || self.sums_in.finished > 0
+            || (self.summands_in.pieces == 0 && self.sums_in.pieces == 0)
     }
 }
 
-/// Counts what has arrived, in order.
-pub fn drain(flow: &mut Flow, news: &mut bool) -> Result<()> {
+/// Counts the pieces that have left, in order.
+pub fn reap_sent(flow: &mut Flow, news: &mut bool) -> Result<()> {
     while let Some(request) = flow.oldest() {
         if request.ask(Request::test_sent)?.is_none() {
             break;

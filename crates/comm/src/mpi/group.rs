@@ -1,12 +1,12 @@
 //! Who takes part in a collective, and which process holds whom.
 
-use super::desk::Desk;
+use super::submission::SubmissionQueue;
 use crate::chunk;
 use std::ops::Range;
 
 /// A process that takes part, and which members it holds.
 #[derive(Debug)]
-pub struct Seat {
+pub struct Participant {
     pub process: usize,
     /// Whether it runs on this host.
     pub near: bool,
@@ -17,32 +17,32 @@ pub struct Seat {
 #[derive(Debug)]
 pub struct Group {
     pub ranks: Box<[usize]>,
-    pub seats: Box<[Seat]>,
-    /// Which seat is this process's.
+    pub participants: Box<[Participant]>,
+    /// Which of them is this process.
     pub me: usize,
 }
 
 impl Group {
-    /// Who sits where. `ranks` ascend, and one of them is held by this process.
-    pub fn new(ranks: &[usize], desk: &Desk) -> Self {
-        let mut seats: Vec<Seat> = Vec::new();
+    /// Finds which process holds which members. `ranks` ascend, and one of them is held by this process.
+    pub fn new(ranks: &[usize], queue: &SubmissionQueue) -> Self {
+        let mut participants: Vec<Participant> = Vec::new();
         for (member, &rank) in ranks.iter().enumerate() {
-            let process = desk.process_of(rank);
-            match seats.last_mut() {
-                Some(seat) if seat.process == process => seat.members.end = member + 1,
+            let process = queue.process_of(rank);
+            match participants.last_mut() {
+                Some(participant) if participant.process == process => participant.members.end = member + 1,
                 _ => {
-                    let near = desk.hosts[process] == desk.hosts[desk.process];
-                    seats.push(Seat { process, near, members: member..member + 1 });
+                    let near = queue.hosts[process] == queue.hosts[queue.process];
+                    participants.push(Participant { process, near, members: member..member + 1 });
                 }
             }
         }
-        let me = seats.iter().position(|s| s.process == desk.process).expect("this process takes part");
-        Self { ranks: ranks.into(), seats: seats.into(), me }
+        let me = participants.iter().position(|p| p.process == queue.process).expect("this process takes part");
+        Self { ranks: ranks.into(), participants: participants.into(), me }
     }
 
-    /// The elements that the process of `seat` is responsible for.
-    pub fn span(&self, len: usize, seat: usize) -> Range<usize> {
-        let (n, m) = (self.ranks.len(), &self.seats[seat].members);
+    /// The elements that the process of `participant` is responsible for.
+    pub fn span(&self, len: usize, participant: usize) -> Range<usize> {
+        let (n, m) = (self.ranks.len(), &self.participants[participant].members);
         chunk(len, n, m.start).start..chunk(len, n, m.end - 1).end
     }
 }

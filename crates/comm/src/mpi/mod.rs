@@ -1,8 +1,8 @@
 //! Ranks that are processes, or threads of several processes, connected by MPI.
 //!
-//! One **courier** in each process does all that concerns MPI. Ranks hand it their orders (a buffer on loan, what to do with
-//! it, a sequence number) and take the buffers back when it is done; between the two they compute. It has a thread for the
-//! time that they do; a rank that starts an operation or waits for one does the courier's work on its own thread.
+//! One **progress thread** in each process makes all calls of MPI while its ranks compute. Ranks *submit* operations (a buffer
+//! on loan, what to do with it, a sequence number) and take the buffers back when they are complete. A rank that starts an
+//! operation or waits for one makes progress itself, on its own thread.
 //!
 //! Collectives are our own, over messages, and not the library's: sums run in rank order, so that every rank gets the same
 //! bits and N processes give the bits of N threads; a peer that is late is known by name; and pieces of a large buffer are
@@ -21,17 +21,17 @@
 //! mix. What is not data (a rank failed, where are you, I leave) goes over a communicator of its own ([`notice`]).
 
 mod coding;
-mod courier;
-mod desk;
+mod collective;
 pub mod ffi;
 mod flow;
 mod group;
-mod meeting;
 mod notice;
-mod parcel;
+mod point_to_point;
 mod priority;
+mod progress_thread;
 mod rank;
 mod session;
+mod submission;
 
-pub use desk::all_wait;
 pub use session::{Session, Settings};
+pub use submission::all_wait;

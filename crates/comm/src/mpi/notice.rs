@@ -1,6 +1,6 @@
 //! What processes tell each other beside data: a failure, a question, an answer, a farewell.
 
-use super::ffi::{Communicator, Request, Tested, Under};
+use super::ffi::{Communicator, PendingRequest, Request, Tested};
 use paceline_base::Result;
 
 const TAG: i32 = 1;
@@ -8,8 +8,8 @@ const TAG: i32 = 1;
 /// One notice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// A rank of the sender failed.
-    Failed(String),
+    /// A rank failed, or the first rank of the sender's process for all of them.
+    Failed { rank: usize, why: String },
     /// What did your ranks do last?
     Ask,
     /// This, line by line, one for each rank.
@@ -20,36 +20,36 @@ pub enum Notice {
 
 impl Notice {
     fn encode(&self) -> Vec<u8> {
-        let (kind, text) = match self {
-            Self::Failed(text) => (b'F', &text[..]),
-            Self::Ask => (b'?', ""),
-            Self::Answer(text) => (b'A', &text[..]),
-            Self::Leave => (b'L', ""),
-        };
-        let mut bytes = vec![kind];
-        bytes.extend(text.as_bytes());
-        bytes
+        match self {
+            Self::Failed { rank, why } => [b"F", &(*rank as u64).to_le_bytes()[..], why.as_bytes()].concat(),
+            Self::Ask => b"?".to_vec(),
+            Self::Answer(text) => [b"A", text.as_bytes()].concat(),
+            Self::Leave => b"L".to_vec(),
+        }
     }
 
     fn decode(bytes: &[u8]) -> Option<Self> {
-        let text = || String::from_utf8_lossy(&bytes[1..]).into_owned();
-        match bytes.first()? {
-            b'F' => Some(Self::Failed(text())),
-            b'?' => Some(Self::Ask),
-            b'A' => Some(Self::Answer(text())),
-            b'L' => Some(Self::Leave),
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        match bytes.split_first()? {
+            (b'F', rest) => {
+                let (rank, why) = rest.split_first_chunk()?;
+                Some(Self::Failed { rank: u64::from_le_bytes(*rank) as usize, why: text(why) })
+            }
+            (b'?', _) => Some(Self::Ask),
+            (b'A', rest) => Some(Self::Answer(text(rest))),
+            (b'L', _) => Some(Self::Leave),
             _ => None,
         }
     }
 }
 
 /// Sends and receives notices. They are rare: here it may allocate.
-pub struct Board {
+pub struct NoticeChannel {
     comm: Communicator,
-    leaving: Vec<(Vec<u8>, Under)>,
+    leaving: Vec<(Vec<u8>, PendingRequest)>,
 }
 
-impl Board {
+impl NoticeChannel {
     pub fn new(comm: Communicator) -> Self {
         Self { comm, leaving: Vec::new() }
     }
@@ -59,9 +59,9 @@ impl Board {
         let bytes = notice.encode();
         // SAFETY: the bytes are kept, and do not move, until the request is complete.
         let request = unsafe { self.comm.send(process, TAG, bytes.as_ptr(), bytes.len())? };
-        let mut under = Under::default();
-        under.put(request);
-        self.leaving.push((bytes, under));
+        let mut pending = PendingRequest::default();
+        pending.put(request);
+        self.leaving.push((bytes, pending));
         Ok(())
     }
 
@@ -93,9 +93,25 @@ impl Board {
     }
 }
 
-impl Drop for Board {
+impl Drop for NoticeChannel {
     fn drop(&mut self) {
         // What has not left may still be read by the library: it must stay.
         std::mem::take(&mut self.leaving).into_iter().for_each(std::mem::forget);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notices_come_back_and_anything_else_is_none() {
+        let why = "rank 300 on b failed: the disk is full".to_string();
+        for notice in [Notice::Failed { rank: 300, why }, Notice::Ask, Notice::Answer("a\nb".into()), Notice::Leave] {
+            assert_eq!(Notice::decode(&notice.encode()), Some(notice));
+        }
+        for other in [&b""[..], b"F", b"F1234567", b"x"] {
+            assert_eq!(Notice::decode(other), None, "{other:?}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The courier's thread before those that compute: it works for microseconds at a time, and while it waits for a core, the link is idle.
+//! The progress thread before those that compute: it works for microseconds at a time, and while it waits for a core, the link is idle.
 
 /// What the kernel reads and writes of a thread's scheduling: `struct sched_attr`, first version.
 #[cfg(target_os = "linux")]

@@ -1,137 +1,115 @@
-//! One rank of a job over MPI: hands its orders to the courier of its process.
+//! One rank of a job over MPI: submits its operations to the progress thread of its process.
 
-use super::courier::{self, Courier};
-use super::desk::{Desk, Done, Kind, Order, ROOM};
 use super::group::Group;
+use super::progress_thread::{self, ProgressState};
+use super::submission::{Completion, OpKind, Submission, SubmissionQueue};
+use crate::tickets::{ROOM, TicketTable};
 use crate::{Collective, Comm, Counters, GroupId, Ticket};
-use paceline_base::{Error, Result};
+use paceline_base::{Error, Peer, Result};
 use paceline_kernels::Staging;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// An operation that this rank has under way or has not taken back yet.
-struct Place {
-    generation: u16,
-    taken: bool,
-    done: Option<Done>,
-}
-
-/// See the module's text.
+/// One of the ranks that [`Session::ranks`](super::Session::ranks) makes.
 pub struct MpiRank {
     rank: usize,
     local: usize,
-    desk: Arc<Desk>,
+    queue: Arc<SubmissionQueue>,
     groups: Vec<Arc<Group>>,
-    places: Vec<Place>,
-    free: Vec<u16>,
+    /// None until the operation is complete.
+    operations: TicketTable<Option<Completion>>,
     seen: u64,
-    news: Vec<Done>,
-    open: usize,
-    /// The courier's thread does not know yet of the last orders.
-    unrung: bool,
+    news: Vec<Completion>,
+    /// The progress thread was not woken for the last submissions.
+    thread_unaware: bool,
     counters: Counters,
-    /// The courier, with the last rank of the process.
-    courier: Arc<Thread>,
+    /// Ends with the last rank of the process.
+    progress_thread: Arc<ProgressThread>,
 }
 
-/// How long a rank that waits looks without pause, and how long then it gives way, before it naps.
+/// How long a rank that waits looks without pause, and how long then it gives way, before it parks.
 const SPINNING: Duration = Duration::from_micros(50);
 const YIELDING: Duration = Duration::from_millis(1);
 
-/// The courier and its thread; whoever drops it last waits for its end.
-pub struct Thread {
-    /// The work, for whoever has time for it.
-    pub work: Arc<Mutex<Courier>>,
-    /// Its own thread.
+/// The progress thread of a process; whoever drops the last reference waits for its end.
+pub struct ProgressThread {
+    /// What it works on, for whoever has time to make progress.
+    pub state: Arc<Mutex<ProgressState>>,
+    /// None once it was waited for.
     pub handle: Option<std::thread::JoinHandle<()>>,
 }
 
-impl Drop for Thread {
+impl Drop for ProgressThread {
     fn drop(&mut self) {
         if let Some(handle) = self.handle.take() {
-            let _ = handle.join(); // a panic there has failed the desk
+            let _ = handle.join(); // a panic there has failed the queue
         }
     }
 }
 
 impl MpiRank {
-    pub fn new(local: usize, desk: Arc<Desk>, courier: Arc<Thread>) -> Self {
-        desk.enter();
-        let counters = Counters { received: vec![0; desk.size()], ..Counters::default() };
+    pub fn new(local: usize, queue: Arc<SubmissionQueue>, progress_thread: Arc<ProgressThread>) -> Self {
+        queue.enter();
+        let counters = Counters { received: vec![0; queue.size()], ..Counters::default() };
         Self {
-            rank: desk.first[desk.process] + local,
+            rank: queue.first[queue.process] + local,
             local,
-            desk,
+            queue,
             groups: Vec::new(),
-            places: Vec::with_capacity(ROOM),
-            free: Vec::with_capacity(ROOM),
+            operations: TicketTable::new(),
             seen: 0,
             news: Vec::with_capacity(ROOM),
-            open: 0,
-            unrung: false,
+            thread_unaware: false,
             counters,
-            courier,
+            progress_thread,
         }
     }
 
     fn check_rank(&self, peer: usize) -> Result<()> {
-        if peer < self.desk.size() && peer != self.rank {
+        if peer < self.queue.size() && peer != self.rank {
             return Ok(());
         }
-        let (rank, size) = (self.rank, self.desk.size());
+        let (rank, size) = (self.rank, self.queue.size());
         Err(Error::internal(format!("rank {rank} addresses rank {peer} of {size} ranks")))
     }
 
-    fn order(&mut self, kind: Kind, seq: u64, data: Staging) -> Result<Ticket> {
-        self.desk.check()?;
-        let index = match self.free.pop() {
-            Some(index) => index,
-            None => {
-                let index = u16::try_from(self.places.len()).map_err(|_| {
-                    Error::internal(format!("more than {} operations outstanding: wait for some of them", u16::MAX))
-                })?;
-                self.places.push(Place { generation: 0, taken: false, done: None });
-                index
-            }
-        };
-        let place = &mut self.places[usize::from(index)];
-        place.taken = true;
-        self.open += 1;
-        let ticket = Ticket(u32::from(place.generation) << 16 | u32::from(index));
-        self.desk.post(Order { kind, seq, data, local: self.local, place: u32::from(index) });
-        // Begun here and now; the courier's thread is woken only if this rank goes on to compute, not if it waits.
-        courier::help(&self.courier.work);
-        self.unrung = true;
+    fn submit(&mut self, kind: OpKind, seq: u64, data: Staging) -> Result<Ticket> {
+        self.queue.check()?;
+        let (index, ticket) = self.operations.insert(None)?;
+        self.queue.submit(Submission { kind, seq, data, local: self.local, index });
+        // Begun here and now; the progress thread is woken only if this rank goes on to compute, not if it waits.
+        progress_thread::try_progress(&self.progress_thread.state);
+        self.thread_unaware = true;
         Ok(ticket)
     }
 
-    /// Takes in what the courier has finished; true if anything.
-    fn collect(&mut self) -> bool {
-        if !self.desk.collect(self.local, &mut self.seen, &mut self.news) {
+    /// Takes in what is complete; true if anything.
+    fn take_completed(&mut self) -> bool {
+        if !self.queue.take_completed(self.local, &mut self.seen, &mut self.news) {
             return false;
         }
         for done in self.news.drain(..) {
-            let place = done.place as usize;
-            self.places[place].done = Some(done);
+            let index = done.index;
+            *self.operations.get_mut(index) = Some(done);
         }
         true
     }
 
-    /// Does the courier's work until the operation is complete; looks without pause at first, then gives way, then naps.
-    fn complete(&mut self, index: usize) -> Result<()> {
+    /// Makes progress until the operation is complete; looks without pause at first, then gives way, then parks for short times.
+    fn complete(&mut self, index: u16) -> Result<()> {
         let mut kept_out: Option<Instant> = None;
         loop {
-            if self.collect() && self.places[index].done.is_some() {
+            if self.take_completed() && self.operations.get(index).is_some() {
                 return Ok(());
             }
-            self.desk.check()?;
-            let helped = courier::help(&self.courier.work);
+            self.queue.check()?;
+            let helped = progress_thread::try_progress(&self.progress_thread.state);
             match (helped, kept_out) {
                 (Some(idle), _) if idle < SPINNING => std::hint::spin_loop(),
                 (Some(idle), _) if idle < YIELDING => std::thread::yield_now(),
-                (Some(_), _) => self.nap(Duration::from_micros(50)),
-                // Another rank of this process does it, or the courier's thread, and will ring.
-                (None, Some(since)) if since.elapsed() > YIELDING => self.nap(Duration::from_millis(1)),
+                (Some(_), _) => self.park(Duration::from_micros(50)),
+                // Another rank of this process does it, or the progress thread, and will unpark this one.
+                (None, Some(since)) if since.elapsed() > YIELDING => self.park(Duration::from_millis(1)),
                 (None, _) => std::thread::yield_now(),
             }
             kept_out = if helped.is_some() { None } else { kept_out.or_else(|| Some(Instant::now())) };
@@ -139,12 +117,12 @@ impl MpiRank {
     }
 
     /// Sleeps, but not beyond the next thing that is done for this rank.
-    fn nap(&mut self, at_most: Duration) {
-        self.desk.dormitory.lie_down(self.local);
-        if !self.desk.has_done(self.local, self.seen) && !self.desk.has_failed() {
-            self.desk.dormitory.sleep(self.local, at_most);
+    fn park(&mut self, at_most: Duration) {
+        self.queue.parker.prepare_to_park(self.local);
+        if !self.queue.has_completed(self.local, self.seen) && !self.queue.has_failed() {
+            self.queue.parker.park(self.local, at_most);
         }
-        self.desk.dormitory.rise(self.local);
+        self.queue.parker.finish_parking(self.local);
     }
 }
 
@@ -154,12 +132,12 @@ impl Comm for MpiRank {
     }
 
     fn size(&self) -> usize {
-        self.desk.size()
+        self.queue.size()
     }
 
     fn group(&mut self, ranks: &[usize]) -> Result<GroupId> {
-        if let Some(bad) = ranks.iter().find(|&&r| r >= self.desk.size()) {
-            return Err(Error::internal(format!("a group with rank {bad} of {} ranks", self.desk.size())));
+        if let Some(bad) = ranks.iter().find(|&&r| r >= self.queue.size()) {
+            return Err(Error::internal(format!("a group with rank {bad} of {} ranks", self.queue.size())));
         }
         if !ranks.is_sorted_by(|a, b| a < b) {
             return Err(Error::internal(format!("the ranks of a group must ascend: {ranks:?}")));
@@ -167,18 +145,18 @@ impl Comm for MpiRank {
         if !ranks.contains(&self.rank) {
             return Err(Error::internal(format!("rank {} announces group {ranks:?}, but is not in it", self.rank)));
         }
-        self.groups.push(Arc::new(Group::new(ranks, &self.desk)));
+        self.groups.push(Arc::new(Group::new(ranks, &self.queue)));
         Ok(GroupId(self.groups.len() as u32 - 1))
     }
 
     fn send(&mut self, to: usize, seq: u64, data: Staging) -> Result<Ticket> {
         self.check_rank(to)?;
-        self.order(Kind::Send { to }, seq, data)
+        self.submit(OpKind::Send { to }, seq, data)
     }
 
     fn receive(&mut self, from: usize, seq: u64, data: Staging) -> Result<Ticket> {
         self.check_rank(from)?;
-        self.order(Kind::Receive { from }, seq, data)
+        self.submit(OpKind::Receive { from }, seq, data)
     }
 
     fn start(&mut self, what: Collective, group: GroupId, seq: u64, data: Staging) -> Result<Ticket> {
@@ -186,45 +164,36 @@ impl Comm for MpiRank {
         let group = self.groups.get(group.0 as usize).cloned().ok_or_else(|| {
             Error::internal(format!("rank {rank} starts the {what} of seq {seq} in a group it never announced"))
         })?;
-        self.order(Kind::Meet { what, group }, seq, data)
+        self.submit(OpKind::Collective { what, group }, seq, data)
     }
 
-    /// The courier needs no help: this only tells its thread of what was started, and notices a failure.
+    /// Only wakes the progress thread for what was started, and notices a failure.
     fn progress(&mut self) -> Result<()> {
-        if std::mem::take(&mut self.unrung) {
-            self.desk.ring();
+        if std::mem::take(&mut self.thread_unaware) {
+            self.queue.wake_progress_thread();
         }
-        if self.desk.has_failed() { self.desk.check() } else { Ok(()) }
+        if self.queue.has_failed() { self.queue.check() } else { Ok(()) }
     }
 
     fn wait(&mut self, ticket: Ticket) -> Result<Staging> {
-        let index = (ticket.0 & 0xffff) as usize;
-        match self.places.get(index) {
-            Some(place) if u32::from(place.generation) == ticket.0 >> 16 && place.taken => {}
-            _ => return Err(Error::internal("waited for a ticket that is not outstanding")),
+        let index = self.operations.find(ticket)?;
+        if self.operations.get(index).is_none() {
+            self.take_completed();
         }
-        if self.places[index].done.is_none() {
-            self.collect();
-        }
-        if self.places[index].done.is_none() {
+        if self.operations.get(index).is_none() {
             let begin = Instant::now();
-            self.unrung = false; // this rank does it, and rings if something is left
-            self.desk.set_waiting(self.local, true);
+            self.thread_unaware = false; // this rank does it, and wakes the thread if something is left
+            self.queue.set_waiting(self.local, true);
             let completed = self.complete(index);
-            self.desk.set_waiting(self.local, false);
+            self.queue.set_waiting(self.local, false);
             let end = Instant::now();
-            let there = self.places[index].done.as_ref().map_or(end, |d| d.there.clamp(begin, end));
+            let there = self.operations.get(index).as_ref().map_or(end, |d| d.there.clamp(begin, end));
             self.counters.waiting += there - begin;
             self.counters.moving += end - there;
             completed?;
         }
-        let place = &mut self.places[index];
-        let done = place.done.take().expect("it is complete");
-        place.generation = place.generation.wrapping_add(1);
-        place.taken = false;
-        self.free.push(index as u16);
-        self.open -= 1;
-        self.desk.received(self.local, &mut self.counters.received);
+        let done = self.operations.remove(index).expect("it is complete");
+        self.queue.received(self.local, &mut self.counters.received);
         Ok(done.data)
     }
 
@@ -233,20 +202,21 @@ impl Comm for MpiRank {
     }
 
     fn abort(&mut self, why: &str) {
-        self.desk.fail(format!("{} failed: {why}", self.desk.name(self.rank)));
+        let message = format!("{} failed: {why}", self.queue.name(self.rank));
+        self.queue.fail(message, Some(Peer::Rank(self.rank)));
     }
 }
 
 impl Drop for MpiRank {
     /// Others must not wait for a rank that is gone: whoever leaves in the middle of something fails the job.
     fn drop(&mut self) {
-        self.collect();
-        let unfinished = self.places.iter().any(|p| p.taken && p.done.is_none());
+        self.take_completed();
+        let unfinished = self.operations.iter().any(Option::is_none);
         if std::thread::panicking() {
             self.abort("it panicked");
-        } else if unfinished && !self.desk.has_failed() {
+        } else if unfinished && !self.queue.has_failed() {
             self.abort("it left before all that it started was complete");
         }
-        self.desk.leave();
+        self.queue.leave();
     }
 }

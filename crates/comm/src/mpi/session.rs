@@ -1,16 +1,16 @@
 //! MPI begun and ended, and what processes agree on before their ranks are made.
 
-use super::courier::{self, Courier, Rules};
-use super::desk::Desk;
 use super::ffi::Communicator;
-use super::notice::Board;
+use super::notice::NoticeChannel;
 use super::priority;
-use super::rank::{MpiRank, Thread};
+use super::progress_thread::{self, ProgressSettings, ProgressState};
+use super::rank::{MpiRank, ProgressThread};
+use super::submission::SubmissionQueue;
 use crate::Comm;
-use crate::world::host_name;
 use ::mpi::Threading;
 use ::mpi::environment::Universe;
 use paceline_base::{Error, Result};
+use paceline_system::host_name;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -37,8 +37,8 @@ pub struct Session {
     /// Ends MPI when it is dropped; left alone if the job failed, because the end waits for everybody.
     universe: Option<Universe>,
     /// Of all ranks that were made, to know whether the job failed.
-    desks: Vec<Arc<Desk>>,
-    /// Where their couriers said what is not data.
+    queues: Vec<Arc<SubmissionQueue>>,
+    /// Over which their progress threads said what is not data.
     notices: Vec<Communicator>,
 }
 
@@ -59,7 +59,7 @@ impl Session {
             process: world.process()?,
             processes: world.processes()?,
             universe: Some(universe),
-            desks: Vec::new(),
+            queues: Vec::new(),
             notices: Vec::new(),
         })
     }
@@ -113,24 +113,24 @@ impl Session {
         }
         let (data, notices) = (self.world.duplicate()?, self.world.duplicate()?);
         let tags = (data.largest_tag()? as u64 / 3).min(1 << 28);
-        let rules = Rules { piece: settings.piece, timeout: settings.timeout, tags };
-        let desk = Arc::new(Desk::new(self.process, first.into(), hosts.into()));
-        let work = Arc::new(Mutex::new(Courier::new(desk.clone(), data, notices, rules)));
-        let (theirs, watched) = (work.clone(), desk.clone());
+        let settings = ProgressSettings { piece: settings.piece, timeout: settings.timeout, tags };
+        let queue = Arc::new(SubmissionQueue::new(self.process, first.into(), hosts.into()));
+        let state = Arc::new(Mutex::new(ProgressState::new(queue.clone(), data, notices, settings)));
+        let (theirs, watched) = (state.clone(), queue.clone());
         let thread = std::thread::Builder::new()
-            .name("courier".into())
+            .name("progress".into())
             .spawn(move || {
                 priority::run_soon();
-                let work = std::panic::AssertUnwindSafe(|| courier::work(&theirs, &watched));
-                if std::panic::catch_unwind(work).is_err() {
-                    watched.fail("the communication thread panicked".into());
+                let body = std::panic::AssertUnwindSafe(|| progress_thread::run(&theirs, &watched));
+                if std::panic::catch_unwind(body).is_err() {
+                    watched.fail("the communication thread panicked".into(), None);
                 }
             })
             .map_err(|e| Error::failure(format!("cannot start the communication thread: {e}")))?;
-        let thread = Arc::new(Thread { work, handle: Some(thread) });
-        self.desks.push(desk.clone());
+        let thread = Arc::new(ProgressThread { state, handle: Some(thread) });
+        self.queues.push(queue.clone());
         self.notices.push(notices);
-        let rank = |local| Box::new(MpiRank::new(local, desk.clone(), thread.clone())) as Box<dyn Comm>;
+        let rank = |local| Box::new(MpiRank::new(local, queue.clone(), thread.clone())) as Box<dyn Comm>;
         Ok((0..local).map(rank).collect())
     }
 
@@ -139,13 +139,13 @@ impl Session {
         std::mem::forget(self.universe.take());
     }
 
-    /// Takes in the farewells of those who left last, when all have: some libraries complain of messages that nobody takes.
-    fn hear_farewells(&mut self) -> Result<()> {
+    /// Takes in the notices of those who left last, when all have: some libraries complain of messages that nobody takes.
+    fn drain_notices(&mut self) -> Result<()> {
         let mut all = vec![0; self.processes];
         self.world.all_gather(&[0], &mut all)?;
         for notices in self.notices.drain(..) {
-            let mut board = Board::new(notices);
-            while board.receive()?.is_some() {}
+            let mut notices = NoticeChannel::new(notices);
+            while notices.receive()?.is_some() {}
         }
         Ok(())
     }
@@ -159,10 +159,10 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         // After a failure the others may never come to the end: this process just ends, and the launcher ends the rest.
-        if std::thread::panicking() || self.desks.iter().any(|d| d.has_failed()) {
+        if std::thread::panicking() || self.queues.iter().any(|q| q.has_failed()) {
             std::mem::forget(self.universe.take());
         } else if self.universe.is_some() {
-            let _ = self.hear_farewells(); // the end of MPI, which follows, will say what is wrong
+            let _ = self.drain_notices(); // the end of MPI, which follows, will say what is wrong
         }
     }
 }

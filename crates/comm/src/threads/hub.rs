@@ -1,8 +1,8 @@
 //! What the ranks of one process share: lanes for messages, groups for collectives, who failed and who left.
 
 use super::slot::Slot;
-use crate::rest::Dormitory;
-use paceline_base::{Error, Result};
+use crate::parker::Parker;
+use paceline_base::{Error, Peer, Result};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -18,10 +18,10 @@ pub(super) struct Hub {
     pub size: usize,
     /// More ranks than cores.
     pub crowded: bool,
-    pub dormitory: Dormitory,
+    pub parker: Parker,
     lanes: Box<[Box<[Slot]>]>,
     groups: Mutex<Groups>,
-    members: Box<[Member]>,
+    ranks: Box<[RankState]>,
     failed: AtomicBool,
     failure: OnceLock<Failure>,
     departed: AtomicUsize,
@@ -32,7 +32,7 @@ type Groups = HashMap<(Vec<usize>, usize), Arc<Group>>;
 
 /// What is known of one rank.
 #[repr(align(128))]
-struct Member {
+struct RankState {
     /// The last sequence number that it started, plus one; 0 before the first.
     reached: AtomicU64,
     left: AtomicBool,
@@ -68,10 +68,10 @@ impl Hub {
         Self {
             size,
             crowded: size > cores,
-            dormitory: Dormitory::new(size),
+            parker: Parker::new(size),
             lanes: (0..size * size).map(|_| Slot::ring(LANE)).collect(),
             groups: Mutex::default(),
-            members: (0..size).map(|_| Member { reached: AtomicU64::new(0), left: AtomicBool::new(false) }).collect(),
+            ranks: (0..size).map(|_| RankState { reached: AtomicU64::new(0), left: AtomicBool::new(false) }).collect(),
             failed: AtomicBool::new(false),
             failure: OnceLock::new(),
             departed: AtomicUsize::new(0),
@@ -92,12 +92,12 @@ impl Hub {
 
     /// Notes how far `rank` came.
     pub fn reach(&self, rank: usize, seq: u64) {
-        self.members[rank].reached.store(seq.wrapping_add(1), Ordering::Relaxed);
+        self.ranks[rank].reached.store(seq.wrapping_add(1), Ordering::Relaxed);
     }
 
     /// How far `rank` came, for people.
     pub fn reached(&self, rank: usize) -> String {
-        match self.members[rank].reached.load(Ordering::Relaxed) {
+        match self.ranks[rank].reached.load(Ordering::Relaxed) {
             0 => "nothing started yet".into(),
             next => format!("last seq {}", next.wrapping_sub(1)),
         }
@@ -108,7 +108,7 @@ impl Hub {
         // If another was first, its words stand.
         let _ = self.failure.set(Failure { rank, why: why.to_owned() });
         self.failed.store(true, Ordering::Release);
-        self.dormitory.wake_all();
+        self.parker.unpark_all();
     }
 
     /// An error, if any rank failed.
@@ -123,7 +123,7 @@ impl Hub {
 
     fn failure(&self) -> Error {
         let Failure { rank, why } = self.failure.get().expect("set before the flag");
-        Error::failure(format!("rank {rank} failed: {why}"))
+        Error::failure(format!("rank {rank} failed: {why}")).of_peer(Peer::Rank(*rank))
     }
 
     /// `rank` found ranks at different operations: nobody can go on.
@@ -134,13 +134,13 @@ impl Hub {
 
     /// `rank` is dropped, having completed all it started.
     pub fn leave(&self, rank: usize) {
-        self.members[rank].left.store(true, Ordering::Release);
+        self.ranks[rank].left.store(true, Ordering::Release);
         self.departed.fetch_add(1, Ordering::Release);
-        self.dormitory.wake_all();
+        self.parker.unpark_all();
     }
 
     /// Whether `rank` is gone. Whatever it did before can be seen after this.
     pub fn has_left(&self, rank: usize) -> bool {
-        self.departed.load(Ordering::Acquire) > 0 && self.members[rank].left.load(Ordering::Acquire)
+        self.departed.load(Ordering::Acquire) > 0 && self.ranks[rank].left.load(Ordering::Acquire)
     }
 }

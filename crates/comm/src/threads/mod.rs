@@ -11,19 +11,19 @@
 
 mod hub;
 mod op;
+mod op_table;
 mod slot;
-mod table;
 
+use crate::backoff::{Backoff, Idle};
 use crate::meter::Meter;
-use crate::rest::{Patience, Rest};
 use crate::{Collective, Comm, Counters, GroupId, Ticket};
 use hub::Hub;
-use op::{Joined, Kind, Op, Stage};
+use op::{Membership, Op, OpKind, OpState};
+use op_table::OpTable;
 use paceline_base::{Error, Result};
 use paceline_kernels::Staging;
 use std::sync::Arc;
 use std::time::Duration;
-use table::Table;
 
 /// How long [`Comm::wait`] waits for a peer unless [`Threads::set_timeout`] says otherwise.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
@@ -47,28 +47,28 @@ pub fn single() -> Threads {
 pub struct Threads {
     rank: usize,
     hub: Arc<Hub>,
-    groups: Vec<Joined>,
+    groups: Vec<Membership>,
     /// Messages sent to and received from each rank.
     sent: Vec<u64>,
     received: Vec<u64>,
-    ops: Table,
+    ops: OpTable,
     meter: Meter,
-    patience: Patience,
+    backoff: Backoff,
     timeout: Duration,
 }
 
 impl Threads {
     fn new(rank: usize, hub: Arc<Hub>) -> Self {
-        let (size, patience) = (hub.size, Patience::new(hub.crowded));
+        let (size, backoff) = (hub.size, Backoff::new(hub.crowded));
         Self {
             rank,
             hub,
             groups: Vec::new(),
             sent: vec![0; size],
             received: vec![0; size],
-            ops: Table::new(),
+            ops: OpTable::new(),
             meter: Meter::new(size),
-            patience,
+            backoff,
             timeout: DEFAULT_TIMEOUT,
         }
     }
@@ -79,9 +79,9 @@ impl Threads {
         self.timeout = timeout;
     }
 
-    fn begin(&mut self, kind: Kind, number: u64, seq: u64, data: Staging) -> Result<Ticket> {
+    fn begin(&mut self, kind: OpKind, number: u64, seq: u64, data: Staging) -> Result<Ticket> {
         self.hub.reach(self.rank, seq);
-        let op = Op { kind, stage: Stage::Queued, number, seq, data: Some(data) };
+        let op = Op { kind, state: OpState::Queued, number, seq, data: Some(data) };
         let (index, ticket) = self.ops.add(op)?;
         self.advance(index)?;
         self.meter.leave();
@@ -96,7 +96,7 @@ impl Threads {
         Err(Error::internal(format!("rank {rank} addresses rank {peer}, but there are only {size} ranks")))
     }
 
-    fn advance(&mut self, index: usize) -> Result<()> {
+    fn advance(&mut self, index: u16) -> Result<()> {
         let Self { rank, hub, groups, ops, meter, .. } = self;
         ops.one(index, |op| op.advance(*rank, hub, groups, meter))
     }
@@ -107,53 +107,53 @@ impl Threads {
         ops.each_pending(|op| op.advance(*rank, hub, groups, meter))
     }
 
-    fn complete(&mut self, index: usize) -> Result<()> {
-        self.patience.renew();
+    fn complete(&mut self, index: u16) -> Result<()> {
+        self.backoff.reset();
         loop {
             self.hub.check()?;
             if self.advance_all()? {
-                self.patience.renew();
+                self.backoff.reset();
             }
             if self.ops.is_complete(index) {
                 return Ok(());
             }
             self.meter.idle();
-            match self.patience.next() {
-                Rest::Spin => std::hint::spin_loop(),
-                Rest::Yield => {
-                    let idle = self.patience.idle();
+            match self.backoff.next() {
+                Idle::Spin => std::hint::spin_loop(),
+                Idle::Yield => {
+                    let idle = self.backoff.idle();
                     self.check_peers(index, idle)?;
                     std::thread::yield_now();
                 }
-                Rest::Sleep => {
-                    let idle = self.patience.idle();
-                    self.hub.dormitory.lie_down(self.rank);
+                Idle::Park => {
+                    let idle = self.backoff.idle();
+                    self.hub.parker.prepare_to_park(self.rank);
                     let last_look = self.last_look(index, idle);
                     if let Ok(false) = last_look {
-                        self.hub.dormitory.sleep(self.rank, self.timeout.saturating_sub(idle));
+                        self.hub.parker.park(self.rank, self.timeout.saturating_sub(idle));
                     }
-                    self.hub.dormitory.rise(self.rank);
+                    self.hub.parker.finish_parking(self.rank);
                     if last_look? {
-                        self.patience.renew();
+                        self.backoff.reset();
                     }
                 }
             }
         }
     }
 
-    /// Whether there is news after all, before going to sleep.
-    fn last_look(&mut self, index: usize, idle: Duration) -> Result<bool> {
+    /// Whether there is news after all, before parking.
+    fn last_look(&mut self, index: u16, idle: Duration) -> Result<bool> {
         self.hub.check()?;
         self.check_peers(index, idle)?;
         self.advance_all()
     }
 
     /// Fails if the operation can never complete, or did not for too long.
-    fn check_peers(&self, index: usize, idle: Duration) -> Result<()> {
+    fn check_peers(&self, index: u16, idle: Duration) -> Result<()> {
         let op = self.ops.get(index);
-        if let Some(gone) = op.deserter(self.rank, &self.hub, &self.groups) {
-            let came = self.hub.reached(gone);
-            self.hub.fail(gone, &format!("it left ({came}) while rank {} waits for {op}", self.rank));
+        if let Some(departed) = op.departed_peer(self.rank, &self.hub, &self.groups) {
+            let reached = self.hub.reached(departed);
+            self.hub.fail(departed, &format!("it left ({reached}) while rank {} waits for {op}", self.rank));
             return self.hub.check();
         }
         if idle < self.timeout {
@@ -194,7 +194,7 @@ impl Comm for Threads {
             return Err(Error::internal(format!("rank {} announces group {ranks:?}, but is not in it", self.rank)));
         };
         let nth = self.groups.iter().filter(|g| *g.group.ranks == *ranks).count();
-        self.groups.push(Joined { group: self.hub.group(ranks, nth), index, started: 0 });
+        self.groups.push(Membership { group: self.hub.group(ranks, nth), index, started: 0 });
         Ok(GroupId(self.groups.len() as u32 - 1))
     }
 
@@ -203,7 +203,7 @@ impl Comm for Threads {
         self.check_rank(to)?;
         let number = self.sent[to];
         self.sent[to] += 1;
-        self.begin(Kind::Send { to }, number, seq, data)
+        self.begin(OpKind::Send { to }, number, seq, data)
     }
 
     fn receive(&mut self, from: usize, seq: u64, data: Staging) -> Result<Ticket> {
@@ -211,20 +211,20 @@ impl Comm for Threads {
         self.check_rank(from)?;
         let number = self.received[from];
         self.received[from] += 1;
-        self.begin(Kind::Receive { from }, number, seq, data)
+        self.begin(OpKind::Receive { from }, number, seq, data)
     }
 
     fn start(&mut self, what: Collective, group: GroupId, seq: u64, data: Staging) -> Result<Ticket> {
         self.hub.check()?;
         let rank = self.rank;
-        let Some(joined) = self.groups.get_mut(group.0 as usize) else {
+        let Some(membership) = self.groups.get_mut(group.0 as usize) else {
             return Err(Error::internal(format!(
                 "rank {rank} starts the {what} of seq {seq} in a group it never announced"
             )));
         };
-        let number = joined.started;
-        joined.started += 1;
-        self.begin(Kind::Collective { what, group: group.0 as usize }, number, seq, data)
+        let number = membership.started;
+        membership.started += 1;
+        self.begin(OpKind::Collective { what, group: group.0 as usize }, number, seq, data)
     }
 
     fn progress(&mut self) -> Result<()> {

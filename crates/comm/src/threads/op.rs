@@ -24,7 +24,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// A group as one member sees it.
-pub(super) struct Joined {
+pub(super) struct Membership {
     pub group: Arc<Group>,
     /// Which member this rank is.
     pub index: usize,
@@ -33,7 +33,7 @@ pub(super) struct Joined {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum OpKind {
     Send { to: usize },
     Receive { from: usize },
     Collective { what: Collective, group: usize },
@@ -41,7 +41,7 @@ pub(super) enum Kind {
 
 /// How far an operation came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum OpState {
     /// Not posted: its slot still serves an earlier operation. The buffer is here.
     Queued,
     /// The buffer is in the slot.
@@ -54,8 +54,8 @@ pub(super) enum Stage {
 
 /// See the module's text.
 pub(super) struct Op {
-    pub kind: Kind,
-    pub stage: Stage,
+    pub kind: OpKind,
+    pub state: OpState,
     /// Its number in its lane or group.
     pub number: u64,
     pub seq: u64,
@@ -65,9 +65,9 @@ pub(super) struct Op {
 impl fmt::Display for Op {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
-            Kind::Send { to } => write!(f, "the message to rank {to}")?,
-            Kind::Receive { from } => write!(f, "the message from rank {from}")?,
-            Kind::Collective { what, .. } => write!(f, "the {what}")?,
+            OpKind::Send { to } => write!(f, "the message to rank {to}")?,
+            OpKind::Receive { from } => write!(f, "the message from rank {from}")?,
+            OpKind::Collective { what, .. } => write!(f, "the {what}")?,
         }
         write!(f, " of seq {}", self.seq)
     }
@@ -75,14 +75,14 @@ impl fmt::Display for Op {
 
 impl Op {
     /// Moves on as far as it can; true if that was any further.
-    pub fn advance(&mut self, rank: usize, hub: &Hub, joined: &[Joined], meter: &mut Meter) -> Result<bool> {
-        let before = self.stage;
+    pub fn advance(&mut self, rank: usize, hub: &Hub, memberships: &[Membership], meter: &mut Meter) -> Result<bool> {
+        let before = self.state;
         match self.kind {
-            Kind::Send { to } => self.advance_send(rank, to, hub),
-            Kind::Receive { from } => self.advance_receive(rank, from, hub, meter)?,
-            Kind::Collective { what, group } => self.advance_collective(what, &joined[group], hub, meter)?,
+            OpKind::Send { to } => self.advance_send(rank, to, hub),
+            OpKind::Receive { from } => self.advance_receive(rank, from, hub, meter)?,
+            OpKind::Collective { what, group } => self.advance_collective(what, &memberships[group], hub, meter)?,
         }
-        Ok(self.stage != before)
+        Ok(self.state != before)
     }
 
     fn loan(&mut self) -> Staging {
@@ -92,24 +92,24 @@ impl Op {
     fn advance_send(&mut self, rank: usize, to: usize, hub: &Hub) {
         let slot = hub.lane(rank, to, self.number);
         // SAFETY: the sender owns the slots of its lanes.
-        if self.stage == Stage::Queued && unsafe { slot.is_free(self.number, LANE) } {
+        if self.state == OpState::Queued && unsafe { slot.is_free(self.number, LANE) } {
             let data = self.loan();
             let post = Post::new(&data, self.seq, None);
             // SAFETY: the slot is ours and free.
             unsafe { slot.post(self.number, post, data, false) };
-            self.stage = Stage::Posted;
-            hub.dormitory.wake(&[to], || true);
+            self.state = OpState::Posted;
+            hub.parker.unpark(&[to], || true);
         }
-        if self.stage == Stage::Posted && slot.is_finished(self.number) {
+        if self.state == OpState::Posted && slot.is_finished(self.number) {
             // SAFETY: the receiver, the only other user of the buffer, has copied it.
             self.data = Some(unsafe { slot.take() });
-            self.stage = Stage::Complete;
+            self.state = OpState::Complete;
         }
     }
 
     fn advance_receive(&mut self, rank: usize, from: usize, hub: &Hub, meter: &mut Meter) -> Result<()> {
         let slot = hub.lane(from, rank, self.number);
-        if self.stage == Stage::Complete || !slot.is_posted(self.number) {
+        if self.state == OpState::Complete || !slot.is_posted(self.number) {
             return Ok(());
         }
         // SAFETY: posted, and not finished before the end of this function.
@@ -125,18 +125,18 @@ impl Op {
         }
         meter.counters.received[from] += theirs.bytes as u64;
         slot.finish(self.number);
-        hub.dormitory.wake(&[from], || true);
-        self.stage = Stage::Complete;
+        hub.parker.unpark(&[from], || true);
+        self.state = OpState::Complete;
         Ok(())
     }
 
-    fn advance_collective(&mut self, what: Collective, at: &Joined, hub: &Hub, meter: &mut Meter) -> Result<()> {
+    fn advance_collective(&mut self, what: Collective, at: &Membership, hub: &Hub, meter: &mut Meter) -> Result<()> {
         let n = self.number;
         let (ranks, me) = (&*at.group.ranks, at.index);
         let row = at.group.row(n);
         let mine = &row[me];
         // SAFETY: a member owns its slots.
-        if self.stage == Stage::Queued && unsafe { mine.is_free(n, RING) } {
+        if self.state == OpState::Queued && unsafe { mine.is_free(n, RING) } {
             let data = self.loan();
             // In an all-gather it is the others' chunks that a member copies.
             let idle = what != Collective::AllGather && chunk(data.len(), ranks.len(), me).is_empty();
@@ -144,16 +144,16 @@ impl Op {
             let post = Post::new(&data, self.seq, Some(what));
             // SAFETY: the slot is ours and free.
             unsafe { mine.post(n, post, data, nothing_to_do) };
-            self.stage = if nothing_to_do { Stage::Finished } else { Stage::Posted };
-            hub.dormitory.wake(ranks, || row.iter().all(|s| s.is_posted(n)));
+            self.state = if nothing_to_do { OpState::Finished } else { OpState::Posted };
+            hub.parker.unpark(ranks, || row.iter().all(|s| s.is_posted(n)));
         }
-        if self.stage == Stage::Posted && row.iter().all(|s| s.is_posted(n)) {
+        if self.state == OpState::Posted && row.iter().all(|s| s.is_posted(n)) {
             self.work(what, at, hub, meter)?;
             mine.finish(n);
-            self.stage = Stage::Finished;
-            hub.dormitory.wake(ranks, || row.iter().all(|s| s.is_finished(n)));
+            self.state = OpState::Finished;
+            hub.parker.unpark(ranks, || row.iter().all(|s| s.is_finished(n)));
         }
-        if self.stage == Stage::Finished && row.iter().all(|s| s.is_finished(n)) {
+        if self.state == OpState::Finished && row.iter().all(|s| s.is_finished(n)) {
             // SAFETY: every member is finished with every buffer.
             let data = unsafe { mine.take() };
             for (m, &from) in ranks.iter().enumerate() {
@@ -161,13 +161,13 @@ impl Op {
                 meter.counters.received[from] += (elements * data.dtype().size()) as u64;
             }
             self.data = Some(data);
-            self.stage = Stage::Complete;
+            self.state = OpState::Complete;
         }
         Ok(())
     }
 
     /// Step 2: all have posted, and this member is not finished.
-    fn work(&self, what: Collective, at: &Joined, hub: &Hub, meter: &mut Meter) -> Result<()> {
+    fn work(&self, what: Collective, at: &Membership, hub: &Hub, meter: &mut Meter) -> Result<()> {
         let (ranks, me) = (&*at.group.ranks, at.index);
         let row = at.group.row(self.number);
         // SAFETY: all have posted, and this member is not finished.
@@ -198,13 +198,13 @@ impl Op {
     }
 
     /// The peers that this operation waits for, and whether they have at least begun it.
-    pub fn missing(&self, rank: usize, hub: &Hub, joined: &[Joined]) -> Vec<(usize, bool)> {
+    pub fn missing(&self, rank: usize, hub: &Hub, memberships: &[Membership]) -> Vec<(usize, bool)> {
         let n = self.number;
         match self.kind {
-            Kind::Send { to } if !hub.lane(rank, to, n).is_finished(n) => vec![(to, false)],
-            Kind::Receive { from } if !hub.lane(from, rank, n).is_posted(n) => vec![(from, false)],
-            Kind::Collective { group, .. } => {
-                let group = &joined[group].group;
+            OpKind::Send { to } if !hub.lane(rank, to, n).is_finished(n) => vec![(to, false)],
+            OpKind::Receive { from } if !hub.lane(from, rank, n).is_posted(n) => vec![(from, false)],
+            OpKind::Collective { group, .. } => {
+                let group = &memberships[group].group;
                 let slots = || group.ranks.iter().zip(group.row(n)).filter(|&(&r, _)| r != rank);
                 let absent: Vec<_> = slots().filter(|(_, s)| !s.is_posted(n)).map(|(&r, _)| (r, false)).collect();
                 if absent.is_empty() {
@@ -217,14 +217,14 @@ impl Op {
     }
 
     /// A peer that left without taking part, if there is one: it never will.
-    pub fn deserter(&self, rank: usize, hub: &Hub, joined: &[Joined]) -> Option<usize> {
+    pub fn departed_peer(&self, rank: usize, hub: &Hub, memberships: &[Membership]) -> Option<usize> {
         let n = self.number;
         // First whether it left, then what it did: after leaving it does nothing more.
         match self.kind {
-            Kind::Send { to } => (hub.has_left(to) && !hub.lane(rank, to, n).is_finished(n)).then_some(to),
-            Kind::Receive { from } => (hub.has_left(from) && !hub.lane(from, rank, n).is_posted(n)).then_some(from),
-            Kind::Collective { group, .. } => {
-                let group = &joined[group].group;
+            OpKind::Send { to } => (hub.has_left(to) && !hub.lane(rank, to, n).is_finished(n)).then_some(to),
+            OpKind::Receive { from } => (hub.has_left(from) && !hub.lane(from, rank, n).is_posted(n)).then_some(from),
+            OpKind::Collective { group, .. } => {
+                let group = &memberships[group].group;
                 let mut members = group.ranks.iter().enumerate();
                 members.find(|&(m, &r)| hub.has_left(r) && !group.slot(n, m).is_posted(n)).map(|(_, &r)| r)
             }
@@ -233,16 +233,16 @@ impl Op {
 }
 
 /// # Safety
-/// As for [`sum::everywhere`].
+/// As for [`sum::all_reduce`].
 unsafe fn apply<T: Element>(what: Collective, members: usize, me: usize, buffer: impl Fn(usize) -> *mut T, len: usize) {
     let range = chunk(len, members, me);
     // SAFETY: the caller's promise.
     unsafe {
         match what {
-            Collective::AllReduce | Collective::AllReduceSparse => sum::everywhere(members, buffer, range),
-            Collective::AllReduceBf16 => sum::everywhere_rounded(members, buffer, range),
-            Collective::ReduceScatter => sum::into_mine(members, me, buffer, range),
-            Collective::AllGather => sum::take_in(members, me, buffer, |m| chunk(len, members, m)),
+            Collective::AllReduce | Collective::AllReduceSparse => sum::all_reduce(members, buffer, range),
+            Collective::AllReduceBf16 => sum::all_reduce_bf16(members, buffer, range),
+            Collective::ReduceScatter => sum::reduce_scatter(members, me, buffer, range),
+            Collective::AllGather => sum::all_gather(members, me, buffer, |m| chunk(len, members, m)),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{DataSet, Options};
 use crate::photos::{Listing, Photos, is_image_name};
-use crate::shards::{INDEX, Index, Open, Records, record_files};
+use crate::shards::{INDEX, Index, Records, ShardOptions, record_files};
 use crate::tfrecord::Memory;
 use crate::{DataError, FileImages, Labelled, Part, RecordImages, Result, Role, ShardError, Source, Subset};
 use std::path::Path;
@@ -29,13 +29,13 @@ pub(super) fn open_shards(name: &str, path: &Path, options: &Options) -> Result<
     let mut open = |part: Option<&str>| -> Result<Records> {
         let part = part.map(String::from);
         let skip_bad = options.skip_bad - skipped.len();
-        let open = Open {
+        let open = ShardOptions {
             part,
             verify: options.verify,
             skip_bad,
             memory: memory.clone(),
             names: options.names.clone(),
-            ..Open::default()
+            ..ShardOptions::default()
         };
         let records = open.records(path)?;
         skipped.extend(records.skipped().list().iter().cloned());
@@ -84,11 +84,11 @@ fn check_parts(path: &Path, records: &Records, parts: &[(Role, std::ops::Range<u
         let names: Vec<&str> = parts.iter().map(|(role, _)| role.name()).collect();
         return Err(ShardError::NoTraining { path: place(), parts: names.join(" and ") }.into());
     }
-    let mut learned = vec![false; records.classes().len()];
+    let mut learned = vec![false; records.class_names().len()];
     training.clone().for_each(|index| learned[records.label(index) as usize] = true);
     for (role, range) in &parts[1..] {
         if let Some(index) = range.clone().find(|&index| !learned[records.label(index) as usize]) {
-            let class = records.classes()[records.label(index) as usize].clone();
+            let class = records.class_names()[records.label(index) as usize].clone();
             return Err(ShardError::ExtraClass { path: place(), part: role.name(), class }.into());
         }
     }

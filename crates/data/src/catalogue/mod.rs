@@ -23,8 +23,8 @@ pub(crate) mod known;
 pub(crate) mod sample;
 mod validation;
 
-pub use get::{Got, Progress};
-pub use validation::Held;
+pub use get::{GetProgress, Got};
+pub use validation::ValidationSet;
 
 use crate::shards::FeatureNames;
 use crate::{DataError, Fake, FakeSpec, Part, Result, cifar, shards};
@@ -181,32 +181,32 @@ impl Catalogue {
     /// known nor a folder, and everything that can be wrong with its files.
     pub fn open(&self, name: &str, options: &Options) -> Result<DataSet> {
         match self.resolve(name)? {
-            Place::Fake(spec) => {
+            SetLocation::Fake(spec) => {
                 options.has_room(name, || Ok(Fake::bytes(&spec)))?;
                 let (train, test) = (Fake::train(&spec, options.seed), Fake::test(&spec, options.seed));
                 let origin = format!("made up ({spec}, seed {})", options.seed);
                 Ok(data_set(name, train.into(), Some(test.into()), origin, Some("none: made up")))
             }
-            Place::Embedded => {
+            SetLocation::Embedded => {
                 let (train, test) = (sample::train()?, sample::test()?);
                 let origin = "embedded in the program".to_string();
                 Ok(data_set(name, train.into(), Some(test.into()), origin, Some(known::FASHION_LICENCE)))
             }
-            Place::Known(set, dir) => {
+            SetLocation::Known(set, dir) => {
                 options.has_room(name, || folder::bytes(&dir))?;
                 let pair = folder::read(&dir, Some(set.class_names()))?;
                 let test = pair.test.map(Part::from);
                 Ok(data_set(name, pair.train.into(), test, dir.display().to_string(), Some(set.licence)))
             }
-            Place::Shards(path) => images::open_shards(name, &path, options),
-            Place::Photos(path) => images::open_photos(name, &path, options),
-            Place::Cifar(dir) => {
+            SetLocation::Shards(path) => images::open_shards(name, &path, options),
+            SetLocation::Photos(path) => images::open_photos(name, &path, options),
+            SetLocation::Cifar(dir) => {
                 options.has_room(name, || cifar::bytes(&dir))?;
                 let origin = dir.display().to_string();
                 let [train, test] = cifar::read(&dir)?.map(|part| part.into_set(&origin));
                 Ok(data_set(name, train?.into(), Some(test?.into()), origin, None))
             }
-            Place::Folder(dir) => {
+            SetLocation::Folder(dir) => {
                 options.has_room(name, || folder::bytes(&dir))?;
                 let pair = folder::read(&dir, None)?;
                 let test = pair.test.map(Part::from);
@@ -280,37 +280,37 @@ impl Catalogue {
     }
 
     /// What a name stands for.
-    pub(crate) fn resolve(&self, name: &str) -> Result<Place> {
+    pub(crate) fn resolve(&self, name: &str) -> Result<SetLocation> {
         if name == "fake" || name.starts_with("fake:") {
-            return Ok(Place::Fake(name.parse()?));
+            return Ok(SetLocation::Fake(name.parse()?));
         }
         if name == sample::NAME {
-            return Ok(Place::Embedded);
+            return Ok(SetLocation::Embedded);
         }
         if let Some(set) = known::by_name(name) {
             return match self.locate(set) {
-                Some(dir) => Ok(Place::Known(set, dir)),
+                Some(dir) => Ok(SetLocation::Known(set, dir)),
                 None => Err(DataError::NotPresent { name: name.into(), looked: self.looked_in(set) }),
             };
         }
         let path = Path::new(name);
         if path.is_dir() {
             let kind = match () {
-                () if !folder::present(path).is_empty() => Place::Folder,
-                () if cifar::is_cifar(path) => Place::Cifar,
-                () if images::is_shards(path) => Place::Shards,
-                () if images::is_photos(path) => Place::Photos,
-                () => Place::Folder,
+                () if !folder::present(path).is_empty() => SetLocation::Folder,
+                () if cifar::is_cifar(path) => SetLocation::Cifar,
+                () if images::is_shards(path) => SetLocation::Shards,
+                () if images::is_photos(path) => SetLocation::Photos,
+                () => SetLocation::Folder,
             };
             return Ok(kind(path.to_path_buf()));
         }
         if path.is_file() {
             let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
             if path.file_name().and_then(|n| n.to_str()).is_some_and(shards::is_record_name) {
-                return Ok(Place::Shards(path.to_path_buf()));
+                return Ok(SetLocation::Shards(path.to_path_buf()));
             }
             if ["csv", "tsv"].contains(&&extension[..]) {
-                return Ok(Place::Photos(path.to_path_buf()));
+                return Ok(SetLocation::Photos(path.to_path_buf()));
             }
         }
         Err(unknown(name))
@@ -339,7 +339,7 @@ impl Catalogue {
 }
 
 /// What a name stands for.
-pub(crate) enum Place {
+pub(crate) enum SetLocation {
     Fake(FakeSpec),
     Embedded,
     Known(&'static KnownSet, PathBuf),

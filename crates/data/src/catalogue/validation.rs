@@ -1,16 +1,16 @@
 //! A validation set of its own: a folder, a table or shards beside the training set, under the training set's classes.
 
-use super::{Catalogue, DataSet, Options, Place};
+use super::{Catalogue, DataSet, Options, SetLocation};
 use crate::photos::Listing;
 use crate::samples::Relabelled;
-use crate::shards::{Index, Open, by_part, record_files};
+use crate::shards::{Index, ShardOptions, by_part, record_files};
 use crate::tfrecord::Memory;
 use crate::{DataError, FileImages, Part, RecordImages, Result, Role, Source};
 use std::path::Path;
 use std::sync::Arc;
 
 /// What was opened to validate on.
-pub struct Held {
+pub struct ValidationSet {
     /// The samples, of the shape and under the classes of the training set.
     pub part: Part,
     /// What a person should know of them.
@@ -25,7 +25,7 @@ impl Catalogue {
     ///
     /// # Errors
     /// [`DataError::ValidationSet`], and everything that can be wrong with its files.
-    pub fn open_validation(&self, path: &Path, options: &Options, set: &DataSet) -> Result<Held> {
+    pub fn open_validation(&self, path: &Path, options: &Options, set: &DataSet) -> Result<ValidationSet> {
         let wrong = |reason: String| DataError::ValidationSet { path: path.display().to_string(), reason };
         let same = |a: &Path, b: &Path| std::fs::canonicalize(a).ok().zip(std::fs::canonicalize(b).ok());
         if same(path, Path::new(&set.name)).is_some_and(|(a, b)| a == b) {
@@ -41,7 +41,7 @@ impl Catalogue {
         let shape = [height, width, channels];
         let fit = options.size.map(|_| options.fit);
         let (source, notes, skipped): (Arc<dyn Source>, _, _) = match self.resolve(&path.to_string_lossy())? {
-            Place::Photos(path) => {
+            SetLocation::Photos(path) => {
                 let listing = Listing::of(&path)?;
                 if listing.is_split() {
                     return Err(wrong("it has parts of its own; give the folder of one part".into()));
@@ -49,14 +49,16 @@ impl Catalogue {
                 let notes = listing.notes();
                 (Arc::new(FileImages::shaped(listing.train, shape, fit)), notes, Vec::new())
             }
-            Place::Shards(path) => {
+            SetLocation::Shards(path) => {
                 one_part(&path).map_err(|parts| match parts {
-                    Parts::Several(names) => wrong(format!("it has the parts {names}; give shards of one part alone")),
-                    Parts::Wrong(error) => error,
+                    PartsError::Several(names) => {
+                        wrong(format!("it has the parts {names}; give shards of one part alone"))
+                    }
+                    PartsError::Wrong(error) => error,
                 })?;
                 let memory = Arc::new(Memory::up_to(options.records_memory()));
                 let (skip_bad, names) = (options.skip_bad, options.names.clone());
-                let open = Open { verify: options.verify, skip_bad, memory, names, ..Open::default() };
+                let open = ShardOptions { verify: options.verify, skip_bad, memory, names, ..ShardOptions::default() };
                 let records = open.records(&path)?;
                 let skipped = records.skipped().list().to_vec();
                 let stored = records.encoding().shape().or(records.index().map(|index| index.shape));
@@ -78,23 +80,23 @@ impl Catalogue {
             wrong(format!("it has a class `{class}` that {} does not have; take it out, or train on it too", set.name))
         })?;
         let notes = notes.into_iter().map(|note| format!("data.validation: {note}")).collect();
-        Ok(Held { part: Part::Stream(Arc::new(relabelled)), notes, skipped })
+        Ok(ValidationSet { part: Part::Stream(Arc::new(relabelled)), notes, skipped })
     }
 }
 
-enum Parts {
+enum PartsError {
     Several(String),
     Wrong(DataError),
 }
 
-impl From<DataError> for Parts {
+impl From<DataError> for PartsError {
     fn from(error: DataError) -> Self {
         Self::Wrong(error)
     }
 }
 
 /// Refuses shards of several parts.
-fn one_part(path: &Path) -> Result<(), Parts> {
+fn one_part(path: &Path) -> Result<(), PartsError> {
     if !path.is_dir() {
         return Ok(());
     }
@@ -106,5 +108,5 @@ fn one_part(path: &Path) -> Result<(), Parts> {
         }
     };
     names.dedup();
-    if names.len() > 1 { Err(Parts::Several(names.join(", "))) } else { Ok(()) }
+    if names.len() > 1 { Err(PartsError::Several(names.join(", "))) } else { Ok(()) }
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 /// What a feature is a list of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum FeatureKind {
     /// Of nothing: the feature has a name only.
     #[default]
     None,
@@ -19,7 +19,7 @@ pub enum Kind {
     Ints,
 }
 
-impl Kind {
+impl FeatureKind {
     /// Its name, as `data info` shows it.
     pub fn name(self) -> &'static str {
         match self {
@@ -35,7 +35,7 @@ impl Kind {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry<'a> {
     pub name: &'a str,
-    kind: Kind,
+    kind: FeatureKind,
     count: usize,
     first: usize,
     pieces: usize,
@@ -43,7 +43,7 @@ pub(super) struct Entry<'a> {
 
 /// Reads an entry of the map: `{ string key = 1; Feature value = 2 }`, both of which may come more than once.
 pub(super) fn entry<'a>(mut message: Cursor<'a>, pieces: &mut Vec<&'a [u8]>) -> Result<Entry<'a>, ExampleError> {
-    let mut entry = Entry { name: "", kind: Kind::None, count: 0, first: pieces.len(), pieces: 0 };
+    let mut entry = Entry { name: "", kind: FeatureKind::None, count: 0, first: pieces.len(), pieces: 0 };
     while let Some(field) = message.field()? {
         match (field.number, field.value) {
             (1, Payload::Bytes(key)) => entry.name = text(key)?,
@@ -56,8 +56,8 @@ pub(super) fn entry<'a>(mut message: Cursor<'a>, pieces: &mut Vec<&'a [u8]>) -> 
 }
 
 /// Reads a `Feature` that stands alone, as in the lists of a SequenceExample.
-pub(super) fn alone(value: Cursor<'_>) -> Result<(Kind, usize), ExampleError> {
-    let mut entry = Entry { name: "", kind: Kind::None, count: 0, first: 0, pieces: 0 };
+pub(super) fn alone(value: Cursor<'_>) -> Result<(FeatureKind, usize), ExampleError> {
+    let mut entry = Entry { name: "", kind: FeatureKind::None, count: 0, first: 0, pieces: 0 };
     entry.add(value, &mut Vec::new())?;
     Ok((entry.kind, entry.count))
 }
@@ -72,9 +72,9 @@ impl<'a> Entry<'a> {
     fn add(&mut self, mut feature: Cursor<'a>, pieces: &mut Vec<&'a [u8]>) -> Result<(), ExampleError> {
         while let Some(field) = feature.field()? {
             let (kind, list) = match (field.number, field.value) {
-                (1, Payload::Bytes(list)) => (Kind::Bytes, list),
-                (2, Payload::Bytes(list)) => (Kind::Floats, list),
-                (3, Payload::Bytes(list)) => (Kind::Ints, list),
+                (1, Payload::Bytes(list)) => (FeatureKind::Bytes, list),
+                (2, Payload::Bytes(list)) => (FeatureKind::Floats, list),
+                (3, Payload::Bytes(list)) => (FeatureKind::Ints, list),
                 _ => continue,
             };
             let count = check(kind, list)?;
@@ -93,24 +93,24 @@ impl<'a> Entry<'a> {
 }
 
 /// Checks a list to the last byte and counts its values, so that the iterators below need no errors.
-fn check(kind: Kind, mut list: Cursor<'_>) -> Result<usize, ExampleError> {
+fn check(kind: FeatureKind, mut list: Cursor<'_>) -> Result<usize, ExampleError> {
     let mut count = 0;
     while let Some(field) = list.field()? {
         if field.number != 1 {
             continue;
         }
         count += match (kind, field.value) {
-            (Kind::Bytes, Payload::Bytes(_))
-            | (Kind::Floats, Payload::Fixed32(_))
-            | (Kind::Ints, Payload::Varint(_)) => 1,
-            (Kind::Floats, Payload::Bytes(packed)) => {
+            (FeatureKind::Bytes, Payload::Bytes(_))
+            | (FeatureKind::Floats, Payload::Fixed32(_))
+            | (FeatureKind::Ints, Payload::Varint(_)) => 1,
+            (FeatureKind::Floats, Payload::Bytes(packed)) => {
                 let length = packed.rest().len();
                 if length % 4 != 0 {
                     return Err(ExampleError::PackedFloats { offset: packed.offset(), length });
                 }
                 length / 4
             }
-            (Kind::Ints, Payload::Bytes(mut packed)) => {
+            (FeatureKind::Ints, Payload::Bytes(mut packed)) => {
                 let mut n = 0;
                 while !packed.rest().is_empty() {
                     packed.varint()?;
@@ -128,7 +128,7 @@ fn check(kind: Kind, mut list: Cursor<'_>) -> Result<usize, ExampleError> {
 #[derive(Clone, Copy, Debug)]
 pub struct Feature<'a, 'e> {
     name: &'a str,
-    kind: Kind,
+    kind: FeatureKind,
     count: usize,
     pieces: &'e [&'a [u8]],
 }
@@ -145,7 +145,7 @@ impl<'a, 'e> Feature<'a, 'e> {
     }
 
     /// What it is a list of.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> FeatureKind {
         self.kind
     }
 
@@ -161,18 +161,18 @@ impl<'a, 'e> Feature<'a, 'e> {
 
     /// The byte strings; none if it is of another kind.
     pub fn byte_strings(&self) -> ByteStrings<'a, 'e> {
-        ByteStrings(Fields::new(if self.kind == Kind::Bytes { self.pieces } else { &[] }))
+        ByteStrings(Fields::new(if self.kind == FeatureKind::Bytes { self.pieces } else { &[] }))
     }
 
     /// The floats; none if it is of another kind.
     pub fn floats(&self) -> Floats<'a, 'e> {
-        let fields = Fields::new(if self.kind == Kind::Floats { self.pieces } else { &[] });
+        let fields = Fields::new(if self.kind == FeatureKind::Floats { self.pieces } else { &[] });
         Floats { fields, packed: &[] }
     }
 
     /// The integers; none if it is of another kind.
     pub fn ints(&self) -> Ints<'a, 'e> {
-        let fields = Fields::new(if self.kind == Kind::Ints { self.pieces } else { &[] });
+        let fields = Fields::new(if self.kind == FeatureKind::Ints { self.pieces } else { &[] });
         Ints { fields, packed: Cursor::new(&[]) }
     }
 }

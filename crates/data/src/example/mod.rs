@@ -24,7 +24,7 @@ mod sequence;
 mod wire;
 mod write;
 
-pub use feature::{ByteStrings, Feature, Floats, Ints, Kind};
+pub use feature::{ByteStrings, Feature, FeatureKind, Floats, Ints};
 pub use sequence::{Sequence, SequenceFeature};
 pub use write::{Value, write};
 

@@ -6,7 +6,7 @@
 
 use super::feature::{alone, text};
 use super::wire::{Cursor, Payload};
-use super::{Example, Kind};
+use super::{Example, FeatureKind};
 use crate::ExampleError;
 
 /// A SequenceExample.
@@ -23,8 +23,8 @@ pub struct Sequence<'a> {
 pub struct SequenceFeature<'a> {
     /// Its name.
     pub name: &'a str,
-    /// The kind of its values; [`Kind::None`] without steps.
-    pub kind: Kind,
+    /// The kind of its values; [`FeatureKind::None`] without steps.
+    pub kind: FeatureKind,
     /// How many steps.
     pub steps: usize,
     /// How many values in all steps.
@@ -58,7 +58,7 @@ impl<'a> Sequence<'a> {
 
 /// An entry of the map of lists.
 fn list(mut entry: Cursor<'_>) -> Result<SequenceFeature<'_>, ExampleError> {
-    let mut feature = SequenceFeature { name: "", kind: Kind::None, steps: 0, values: 0 };
+    let mut feature = SequenceFeature { name: "", kind: FeatureKind::None, steps: 0, values: 0 };
     while let Some(field) = entry.field()? {
         match (field.number, field.value) {
             (1, Payload::Bytes(key)) => feature.name = text(key)?,

@@ -1,6 +1,6 @@
 //! The first images of a set, a file of records or a list of photos, as PNG files.
 
-use super::{Contents, Look, photos, records};
+use super::{Contents, InfoOptions, photos, records};
 use crate::catalogue::{Catalogue, Options};
 use crate::shards::{Encoding, Layout};
 use crate::{DataError, Features, Result, Skipped};
@@ -13,7 +13,7 @@ impl Catalogue {
     ///
     /// # Errors
     /// As [`Catalogue::look`]; [`DataError::NoPictures`] if there are no images in it; [`DataError::Io`].
-    pub fn save_images(&self, name: &str, look: &Look, folder: &Path) -> Result<Saved> {
+    pub fn save_images(&self, name: &str, look: &InfoOptions, folder: &Path) -> Result<Saved> {
         let mut skipped = Skipped::up_to(look.skip_bad);
         let mut saver = Saver { folder, saved: Vec::new(), decoder: Decoder::new(Limits::default()) };
         let path = Path::new(name);
@@ -32,7 +32,7 @@ impl Catalogue {
                     if saver.saved.len() == look.first {
                         break;
                     }
-                    let saved = saver.file(&list.path(index), &list.classes()[list.class(index)]);
+                    let saved = saver.file(&list.path(index), &list.class_names()[list.label(index) as usize]);
                     saved.or_else(|error| skipped.skip(error))?;
                 }
             }

@@ -1,6 +1,6 @@
 //! What is in a folder of photos, a table of them, or one image file.
 
-use super::{ClassCount, Look, disk_file, shown};
+use super::{ClassCount, InfoOptions, disk_file, shown};
 use crate::photos::{LeftOut, Listing, Photos};
 use crate::{DataError, Result, Role};
 use paceline_image::{Header, Limits};
@@ -77,7 +77,7 @@ pub struct ImageInfo {
 }
 
 /// Lists the photos and looks at the first of them.
-pub(super) fn look(path: &Path, look: &Look) -> Result<PhotosInfo> {
+pub(super) fn look(path: &Path, look: &InfoOptions) -> Result<PhotosInfo> {
     let listing = Listing::of(path)?;
     let notes = listing.notes();
     let parts = match listing.is_split() {
@@ -100,7 +100,7 @@ pub(super) fn look(path: &Path, look: &Look) -> Result<PhotosInfo> {
             Ok((header, _)) => shown::image(&header),
             Err(error) => error.to_string(),
         };
-        PhotoShown { class: photos.classes()[photos.class(index)].clone(), path, image }
+        PhotoShown { class: photos.class_names()[photos.label(index) as usize].clone(), path, image }
     });
     Ok(PhotosInfo {
         path: path.to_path_buf(),
@@ -116,7 +116,7 @@ pub(super) fn look(path: &Path, look: &Look) -> Result<PhotosInfo> {
 }
 
 fn classes(photos: &Photos) -> Vec<ClassCount> {
-    let classes = photos.classes().iter().zip(photos.counts());
+    let classes = photos.class_names().iter().zip(photos.counts());
     classes.map(|(name, count)| ClassCount { name: name.clone(), count }).collect()
 }
 
@@ -154,12 +154,12 @@ pub(super) fn image(path: &Path) -> Result<ImageInfo> {
     Ok(ImageInfo {
         path: file.path,
         bytes: file.bytes,
-        format: match header.kind {
-            paceline_image::Kind::Jpeg => "jpeg",
-            paceline_image::Kind::Png => "png",
-            paceline_image::Kind::WebP => "webp",
-            paceline_image::Kind::Bmp => "bmp",
-            paceline_image::Kind::Gif => "gif",
+        format: match header.format {
+            paceline_image::Format::Jpeg => "jpeg",
+            paceline_image::Format::Png => "png",
+            paceline_image::Format::WebP => "webp",
+            paceline_image::Format::Bmp => "bmp",
+            paceline_image::Format::Gif => "gif",
         },
         width: header.width,
         height: header.height,

@@ -1,7 +1,7 @@
 //! What is in files of records: one pass over every record, in memory that does not grow with their number.
 
-use super::{ClassCount, DiskFile, Look, disk_file, shown};
-use crate::example::{Example, Feature, Kind, Sequence};
+use super::{ClassCount, DiskFile, InfoOptions, disk_file, shown};
+use crate::example::{Example, Feature, FeatureKind, Sequence};
 use crate::shards::one_hot;
 use crate::shards::{Encoding, FeatureNames, Index, Layout, Range, by_part, record_files};
 use crate::tfrecord::{Contents, Limits, Packing};
@@ -97,7 +97,7 @@ pub struct FeatureInfo {
     /// Its name.
     pub name: String,
     /// What it is a list of.
-    pub kind: Kind,
+    pub kind: FeatureKind,
     /// How many records have it.
     pub records: usize,
     /// Values in a record.
@@ -112,7 +112,7 @@ pub struct StepInfo {
     /// Its name.
     pub name: String,
     /// What each step is a list of.
-    pub kind: Kind,
+    pub kind: FeatureKind,
     /// How many records have it.
     pub records: usize,
     /// Steps in a record.
@@ -171,7 +171,7 @@ pub(super) fn files(path: &Path) -> Result<(Vec<PathBuf>, Option<Index>)> {
 }
 
 /// Looks at every record.
-pub(super) fn look(path: &Path, look: &Look) -> Result<RecordsInfo> {
+pub(super) fn look(path: &Path, look: &InfoOptions) -> Result<RecordsInfo> {
     let (files, index) = files(path)?;
     let mut info = RecordsInfo {
         path: path.to_path_buf(),
@@ -266,7 +266,7 @@ impl Seen {
         info.kind = info.kind.max(feature.kind());
         info.records += 1;
         info.values.add(feature.len() as u64);
-        if feature.kind() == Kind::Bytes {
+        if feature.kind() == FeatureKind::Bytes {
             let bytes = info.bytes.get_or_insert_default();
             feature.byte_strings().for_each(|string| bytes.add(string.len() as u64));
         }
@@ -291,7 +291,7 @@ impl Seen {
 }
 
 impl RecordsInfo {
-    fn add(&mut self, file: &Path, offset: u64, record: &[u8], look: &Look, seen: &mut Seen) {
+    fn add(&mut self, file: &Path, offset: u64, record: &[u8], look: &InfoOptions, seen: &mut Seen) {
         self.records += 1;
         self.data.add(record.len() as u64);
         let mut features = Vec::new();
@@ -381,7 +381,7 @@ fn classes(seen: BTreeMap<(Option<i64>, Option<String>), usize>, names: Option<V
 /// it is enough.
 pub(super) fn images(
     path: &Path,
-    look: &Look,
+    look: &InfoOptions,
     mut each: impl FnMut(&Path, Result<(&[u8], &Layout)>) -> Result<bool>,
 ) -> Result<()> {
     let (files, index) = files(path)?;

@@ -1,6 +1,6 @@
 //! Values in a few characters.
 
-use crate::example::{Feature, Kind};
+use crate::example::{Feature, FeatureKind};
 use crate::shards::is_image_file;
 use paceline_image::{Header, Limits};
 
@@ -15,10 +15,10 @@ pub(super) fn feature(feature: &Feature<'_, '_>) -> String {
         }
     };
     match feature.kind() {
-        Kind::None => "nothing".into(),
-        Kind::Bytes => list(feature.byte_strings().take(3).map(bytes).collect()),
-        Kind::Floats => list(feature.floats().take(MOST).map(|value| value.to_string()).collect()),
-        Kind::Ints => list(feature.ints().take(MOST).map(|value| value.to_string()).collect()),
+        FeatureKind::None => "nothing".into(),
+        FeatureKind::Bytes => list(feature.byte_strings().take(3).map(bytes).collect()),
+        FeatureKind::Floats => list(feature.floats().take(MOST).map(|value| value.to_string()).collect()),
+        FeatureKind::Ints => list(feature.ints().take(MOST).map(|value| value.to_string()).collect()),
     }
 }
 
@@ -44,17 +44,17 @@ pub(super) fn bytes(bytes: &[u8]) -> String {
 
 /// An image by its header.
 pub(super) fn image(header: &Header) -> String {
-    let kind = header.kind.name();
-    let colour = match (header.channels, header.kind) {
+    let kind = header.format.name();
+    let colour = match (header.channels, header.format) {
         (1, _) => "grey",
         (2, _) => "grey with alpha",
         (3, _) => "colour",
-        (_, paceline_image::Kind::Jpeg) => "CMYK",
+        (_, paceline_image::Format::Jpeg) => "CMYK",
         _ => "colour with alpha",
     };
-    let progressive = match (header.progressive, header.kind) {
+    let progressive = match (header.progressive, header.format) {
         (false, _) => "",
-        (true, paceline_image::Kind::Jpeg) => ", progressive",
+        (true, paceline_image::Format::Jpeg) => ", progressive",
         (true, _) => ", interlaced",
     };
     let turned = if header.orientation == 1 { String::new() } else { format!(", orientation {}", header.orientation) };

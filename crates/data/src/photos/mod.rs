@@ -16,7 +16,7 @@ pub use table::parse_table;
 
 use crate::Result;
 use crate::regular::open_regular;
-use paceline_image::Kind;
+use paceline_image::Format;
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -70,7 +70,7 @@ impl Photos {
     }
 
     /// Names of the classes, sorted. Whether one is enough is for the caller to decide.
-    pub fn classes(&self) -> &[String] {
+    pub fn class_names(&self) -> &[String] {
         &self.classes
     }
 
@@ -84,9 +84,9 @@ impl Photos {
         PathBuf::from(from_bytes(self.bytes(&self.files[index])))
     }
 
-    /// The class of a file.
-    pub fn class(&self, index: usize) -> usize {
-        self.files[index].class as usize
+    /// The class of a file, by number; [`UNLABELLED`](crate::UNLABELLED) where none is known.
+    pub fn label(&self, index: usize) -> u32 {
+        self.files[index].class
     }
 
     /// How many files of each class.
@@ -146,9 +146,9 @@ pub(crate) fn is_image_name(name: &OsStr) -> bool {
 
 /// Whether a file begins like an image of a format that is read.
 pub(crate) fn begins_like_image(path: &Path) -> bool {
-    let mut first = Vec::with_capacity(Kind::LOOK);
-    let read = open_regular(path).and_then(|file| file.take(Kind::LOOK as u64).read_to_end(&mut first));
-    read.is_ok() && Kind::of(&first).is_some()
+    let mut first = Vec::with_capacity(Format::LOOK);
+    let read = open_regular(path).and_then(|file| file.take(Format::LOOK as u64).read_to_end(&mut first));
+    read.is_ok() && Format::of(&first).is_some()
 }
 
 #[cfg(unix)]

@@ -1,8 +1,9 @@
 //! From a stored image to the pixels of a sample: decode, bring to the wanted size, check.
 
-use super::{Scratch, Stage};
+use super::Scratch;
 use crate::{DataError, Result};
-use paceline_image::{Colour, Fit, Limits, Pixels, Target, Window, header};
+use paceline_base::stage::Stage;
+use paceline_image::{Colour, Fit, Limits, Pixels, Target, header};
 use std::time::Instant;
 
 /// How images become samples of one shape.
@@ -48,6 +49,10 @@ impl Canvas {
         format!("{:?} {:?}", self.shape, self.fit)
     }
 
+    pub(super) fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
     fn target(&self, fit: Fit) -> Target {
         Target { width: self.shape[1], height: self.shape[0], fit, full: false }
     }
@@ -61,28 +66,14 @@ impl Canvas {
         out: &mut [u8],
     ) -> Result<()> {
         let colour = if self.shape[2] == 1 { Colour::Grey } else { Colour::Rgb };
+        if let Some(fit) = self.fit {
+            let decoded = scratch.decode_to(bytes, colour, &self.target(fit));
+            return self.copy(place, decoded.map_err(|e| bad(&place(), &e))?, out);
+        }
         let begin = Instant::now();
-        let window = match self.fit {
-            Some(fit) => {
-                let decoded = scratch.decoder.decode_for(bytes, colour, &self.target(fit), &mut scratch.pixels);
-                Some(decoded.map_err(|e| bad(&place(), &e))?.1)
-            }
-            None => {
-                scratch.decoder.decode(bytes, colour, &mut scratch.pixels).map_err(|e| bad(&place(), &e))?;
-                None
-            }
-        };
-        let Scratch { pixels, resized, resizer, effort, .. } = scratch;
-        let begin = effort.add(Stage::Decode, begin);
-        let from = match (window, self.fit) {
-            (Some(window), Some(fit)) if !self.holds(pixels, &window) => {
-                resizer.resize(pixels, &window, &self.target(fit), resized);
-                effort.add(Stage::Resize, begin);
-                resized
-            }
-            _ => pixels,
-        };
-        self.copy(place, from, out)
+        scratch.decoder.decode(bytes, colour, &mut scratch.pixels).map_err(|e| bad(&place(), &e))?;
+        scratch.times.add(Stage::Decode, begin);
+        self.copy(place, &scratch.pixels, out)
     }
 
     /// Puts stored pixels into a sample.
@@ -100,34 +91,10 @@ impl Canvas {
                 return Err(self.wrong_size(place, stored));
             }
             out.copy_from_slice(bytes);
-            scratch.effort.add(Stage::Read, begin);
+            scratch.times.add(Stage::Read, begin);
             return Ok(());
         };
-        let Scratch { pixels, resized, resizer, effort, .. } = scratch;
-        let [height, width, channels] = stored;
-        pixels.data.clear();
-        pixels.data.extend_from_slice(bytes);
-        (pixels.width, pixels.height, pixels.channels) = (width, height, channels);
-        let begin = effort.add(Stage::Read, begin);
-        resizer.resize(pixels, &self.window(width as f64, height as f64, fit), &self.target(fit), resized);
-        effort.add(Stage::Resize, begin);
-        self.copy(place, resized, out)
-    }
-
-    /// The part of an image that is kept.
-    fn window(&self, width: f64, height: f64, fit: Fit) -> Window {
-        let (mut w, mut h) = (width, height);
-        if fit == Fit::Crop {
-            let wanted = self.shape[1] as f64 / self.shape[0] as f64;
-            (w, h) = (w.min(h * wanted), h.min(w / wanted));
-        }
-        Window { left: (width - w) / 2.0, top: (height - h) / 2.0, width: w, height: h }
-    }
-
-    fn holds(&self, pixels: &Pixels, window: &Window) -> bool {
-        let [height, width, _] = self.shape;
-        (pixels.width, pixels.height) == (width, height)
-            && *window == (Window { left: 0.0, top: 0.0, width: width as f64, height: height as f64 })
+        self.copy(place, scratch.place_to(bytes, stored, &self.target(fit)), out)
     }
 
     fn copy(&self, place: &dyn Fn() -> String, pixels: &Pixels, out: &mut [u8]) -> Result<()> {

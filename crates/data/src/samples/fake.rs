@@ -183,7 +183,7 @@ impl Samples for Fake {
         let set = &*self.0;
         assert!(index < set.count, "index {index} of {} samples", set.count);
         let at = index % set.distinct * set.size;
-        Features::U8 { bytes: &set.bytes[at..at + set.size], scale: 1.0 / 255.0, offset: 0.0 }
+        Features::pixels(&set.bytes[at..at + set.size])
     }
 }
 

@@ -2,10 +2,11 @@
 
 use super::canvas::Canvas;
 use super::identity;
-use super::{Labelled, Scratch, Source, Stage, UNLABELLED, fingerprint_of};
-use crate::Result;
+use super::{Labelled, Scratch, Source, UNLABELLED, fingerprint_of};
 use crate::photos::Photos;
 use crate::regular::read_image;
+use crate::{Result, forward_to};
+use paceline_base::stage::Stage;
 use paceline_image::Fit;
 use sha2::{Digest, Sha256};
 use std::borrow::Cow;
@@ -56,7 +57,7 @@ impl FileImages {
                 let name = name.as_os_str().as_encoded_bytes();
                 content.update((name.len() as u64).to_le_bytes());
                 content.update(name);
-                content.update((self.photos.class(index) as u64).to_le_bytes());
+                content.update((u64::from(self.photos.label(index))).to_le_bytes());
                 content.update([u8::from(seen.is_some())]);
                 if let Some(seen) = seen {
                     content.update(seen.length.to_le_bytes());
@@ -92,13 +93,8 @@ impl EncodedImages {
 }
 
 impl Labelled for EncodedImages {
-    fn len(&self) -> usize {
-        self.images.len()
-    }
-
-    fn shape(&self) -> &[usize] {
-        &self.canvas.shape
-    }
+    forward_to!(images: len);
+    forward_to!(canvas: shape);
 
     fn class_names(&self) -> &[String] {
         &[]
@@ -129,21 +125,8 @@ impl Source for EncodedImages {
 }
 
 impl Labelled for FileImages {
-    fn len(&self) -> usize {
-        self.photos.len()
-    }
-
-    fn shape(&self) -> &[usize] {
-        &self.canvas.shape
-    }
-
-    fn class_names(&self) -> &[String] {
-        self.photos.classes()
-    }
-
-    fn label(&self, index: usize) -> u32 {
-        self.photos.class(index) as u32
-    }
+    forward_to!(photos: len, class_names, label);
+    forward_to!(canvas: shape);
 
     fn fingerprint(&self) -> String {
         self.identity().fingerprint.clone()
@@ -164,7 +147,7 @@ impl Source for FileImages {
         let path = self.photos.path(index);
         let mut bytes = std::mem::take(&mut scratch.bytes);
         read_image(&path, &mut bytes)?;
-        scratch.effort.add(Stage::Read, begin);
+        scratch.times.add(Stage::Read, begin);
         let result = self.canvas.decode(&|| path.display().to_string(), &bytes, scratch, out);
         scratch.bytes = bytes;
         result

@@ -1,21 +1,15 @@
 //! Images of bytes with their labels: MNIST and its relatives.
 
+use super::in_memory::InMemory;
 use super::{Features, Labelled, Samples, as_bytes, fingerprint_of};
-use crate::{DataError, Result, idx::Idx};
+use crate::{DataError, Result, forward_to, idx::Idx};
 use std::sync::{Arc, OnceLock};
 
 /// Images (unsigned bytes, scaled to 0…1) and labels. Cloning shares them.
 #[derive(Clone, Debug)]
-pub struct ImageSet(Arc<Inner>);
-
-#[derive(Debug)]
-struct Inner {
-    shape: Vec<usize>,
-    size: usize,
-    pixels: Vec<u8>,
-    labels: Vec<u8>,
-    class_names: Vec<String>,
-    fingerprint: OnceLock<String>,
+pub struct ImageSet {
+    images: Arc<InMemory<u8, u8>>,
+    fingerprint: Arc<OnceLock<String>>,
 }
 
 impl ImageSet {
@@ -63,48 +57,30 @@ impl ImageSet {
             let label = u32::from(labels[index]);
             return Err(DataError::LabelOutOfRange { file: labels_name.into(), index, label, classes });
         }
-        let shape = dims[1..].to_vec();
-        let size = shape.iter().product();
-        Ok(Self(Arc::new(Inner { shape, size, pixels, labels, class_names, fingerprint: OnceLock::new() })))
+        let images = Arc::new(InMemory::new(dims[1..].to_vec(), pixels, labels, class_names));
+        Ok(Self { images, fingerprint: Arc::default() })
     }
 
     /// All labels.
     pub fn labels(&self) -> &[u8] {
-        &self.0.labels
+        &self.images.labels
     }
 }
 
 impl Labelled for ImageSet {
-    fn len(&self) -> usize {
-        self.0.labels.len()
-    }
-
-    fn shape(&self) -> &[usize] {
-        &self.0.shape
-    }
-
-    fn class_names(&self) -> &[String] {
-        &self.0.class_names
-    }
-
-    #[inline]
-    fn label(&self, index: usize) -> u32 {
-        u32::from(self.0.labels[index])
-    }
+    forward_to!(images: len, shape, class_names, label);
 
     /// Of shape, pixels and labels; taken once, at the first call.
     fn fingerprint(&self) -> String {
-        let set = &*self.0;
-        set.fingerprint
-            .get_or_init(|| fingerprint_of([b"images" as &[u8], &as_bytes(&set.shape), &set.pixels, &set.labels]))
-            .clone()
+        let InMemory { values, labels, .. } = &*self.images;
+        let take = || fingerprint_of([b"images" as &[u8], &as_bytes(self.shape()), values, labels]);
+        self.fingerprint.get_or_init(take).clone()
     }
 }
 
 impl Samples for ImageSet {
     #[inline]
     fn features(&self, index: usize) -> Features<'_> {
-        let set = &*self.0;
-        Features::U8 { bytes: &set.pixels[index * set.size..][..set.size], scale: 1.0 / 255.0, offset: 0.0 }
+        Features::pixels(self.images.row(index))
     }
 }

@@ -7,11 +7,14 @@
 mod canvas;
 mod fake;
 mod files;
+mod forward;
 mod identity;
 mod image_set;
+mod in_memory;
 mod part;
 mod records;
 mod relabelled;
+mod scratch;
 mod source;
 mod subset;
 mod supply;
@@ -25,11 +28,13 @@ pub use image_set::ImageSet;
 pub use part::Part;
 pub use records::RecordImages;
 pub use relabelled::Relabelled;
-pub use source::{Effort, Preview, Scratch, Source, Stage, Still};
+pub use scratch::{Scratch, StageTimes};
+pub use source::{ImagesInMemory, Preview, Source};
 pub use subset::Subset;
 pub use supply::Supply;
 pub use table::Table;
 
+use paceline_system::hex;
 use sha2::{Digest, Sha256};
 
 /// The values of one sample, as they are stored.
@@ -48,7 +53,13 @@ pub enum Features<'a> {
     F32(&'a [f32]),
 }
 
-impl Features<'_> {
+impl<'a> Features<'a> {
+    /// The bytes of an image, which stand for 0 to 1.
+    #[inline]
+    pub fn pixels(bytes: &'a [u8]) -> Self {
+        Self::U8 { bytes, scale: 1.0 / 255.0, offset: 0.0 }
+    }
+
     /// How many values.
     pub fn len(&self) -> usize {
         match self {
@@ -126,11 +137,6 @@ pub fn fingerprint_of<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
         hash.update(part);
     }
     format!("{}-{}", identity::VERSION, hex(&hash.finalize()[..16]))
-}
-
-/// Bytes as hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
 /// A list of numbers as bytes, for fingerprints.

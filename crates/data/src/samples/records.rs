@@ -2,9 +2,10 @@
 
 use super::canvas::Canvas;
 use super::identity::pieces;
-use super::{Labelled, Scratch, Source, Stage, fingerprint_of};
+use super::{Labelled, Scratch, Source, fingerprint_of};
 use crate::shards::{Encoding, Records};
-use crate::{DataError, Result};
+use crate::{DataError, Result, forward_to};
+use paceline_base::stage::Stage;
 use paceline_image::Fit;
 use sha2::{Digest, Sha256};
 use std::borrow::Cow;
@@ -59,21 +60,8 @@ impl RecordImages {
 }
 
 impl Labelled for RecordImages {
-    fn len(&self) -> usize {
-        self.records.len()
-    }
-
-    fn shape(&self) -> &[usize] {
-        &self.canvas.shape
-    }
-
-    fn class_names(&self) -> &[String] {
-        self.records.classes()
-    }
-
-    fn label(&self, index: usize) -> u32 {
-        self.records.label(index)
-    }
+    forward_to!(records: len, class_names, label);
+    forward_to!(canvas: shape);
 
     /// Of every record its length, its checksum as the file has it, its label and pieces of its image, and the digests of
     /// the index if there is one. The digests alone would not do: an index may lie beside shards that were replaced.
@@ -99,9 +87,7 @@ impl Labelled for RecordImages {
 }
 
 impl Source for RecordImages {
-    fn place(&self, index: usize) -> String {
-        self.records.place(index)
-    }
+    forward_to!(records: place);
 
     fn stored(&self) -> &'static str {
         if self.stored.is_some() { "raw" } else { "records" }
@@ -116,7 +102,7 @@ impl Source for RecordImages {
         if let (Encoding::Numbers(stored), begin) = (self.records.encoding(), Instant::now()) {
             let mut pixels = std::mem::take(&mut scratch.bytes);
             let read = self.records.pixels(index, &mut pixels);
-            scratch.effort.add(Stage::Decode, begin);
+            scratch.times.add(Stage::Decode, begin);
             let placed = read.and_then(|()| self.canvas.place_raw(&place, stored, &pixels, scratch, out));
             scratch.bytes = pixels;
             return placed;
@@ -127,7 +113,7 @@ impl Source for RecordImages {
         let begin = Instant::now();
         // The file is mapped: what is not in memory yet is read here, and not charged to the decoder.
         std::hint::black_box(image.iter().step_by(PAGE).fold(0, |all, &byte| all ^ byte));
-        scratch.effort.add(Stage::Read, begin);
+        scratch.times.add(Stage::Read, begin);
         self.canvas.decode(&place, image, scratch, out)
     }
 

@@ -1,7 +1,7 @@
 //! The samples of one set under the class numbers of another: a validation set of its own has its own list of classes.
 
-use super::{Labelled, Scratch, Source, as_bytes, fingerprint_of};
-use crate::Result;
+use super::{Labelled, Source, as_bytes, fingerprint_of};
+use crate::forward_to;
 use std::sync::Arc;
 
 /// A source whose classes are those of another list.
@@ -33,13 +33,7 @@ impl Relabelled {
 }
 
 impl Labelled for Relabelled {
-    fn len(&self) -> usize {
-        self.of.len()
-    }
-
-    fn shape(&self) -> &[usize] {
-        self.of.shape()
-    }
+    forward_to!(of: len, shape);
 
     fn class_names(&self) -> &[String] {
         &self.class_names
@@ -57,20 +51,6 @@ impl Labelled for Relabelled {
 }
 
 impl Source for Relabelled {
-    /// Of the samples alone: what is kept of them does not depend on their classes.
-    fn cache_key(&self) -> String {
-        self.of.cache_key()
-    }
-
-    fn place(&self, index: usize) -> String {
-        self.of.place(index)
-    }
-
-    fn stored(&self) -> &'static str {
-        self.of.stored()
-    }
-
-    fn fetch(&self, index: usize, scratch: &mut Scratch, out: &mut [u8]) -> Result<()> {
-        self.of.fetch(index, scratch, out)
-    }
+    // Also the key: what is kept of samples does not depend on their classes.
+    forward_to!(of: place, stored, fetch, cache_key);
 }

@@ -1,71 +1,11 @@
 //! Samples that must be fetched and decoded: record shards and image files.
 
-use super::{Features, Labelled, Samples, fingerprint_of};
-use crate::{DataError, Result};
-use paceline_image::{Decoder, Pixels, Resizer};
+use super::in_memory::InMemory;
+use super::{Features, Labelled, Samples, Scratch, StageTimes, fingerprint_of};
+use crate::{DataError, Result, forward_to};
+use paceline_base::stage::Stage;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-/// A step on the way from a file to a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
-    /// Getting the stored bytes.
-    Read = 0,
-    /// Bytes to pixels.
-    Decode = 1,
-    /// Pixels to the wanted size.
-    Resize = 2,
-    /// Keeping decoded samples, and getting them again.
-    Cache = 3,
-    /// Flip, crop and colours.
-    Augment = 4,
-}
-
-impl Stage {
-    /// All stages, in the order in which a sample passes them.
-    pub const ALL: [Stage; 5] = [Stage::Read, Stage::Decode, Stage::Resize, Stage::Cache, Stage::Augment];
-
-    /// The word for it.
-    pub fn name(self) -> &'static str {
-        ["read", "decode", "resize", "cache", "augment"][self as usize]
-    }
-}
-
-/// How long each stage was busy and how many samples passed it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Effort {
-    /// Time by stage.
-    pub busy: [Duration; Stage::ALL.len()],
-    /// Samples by stage.
-    pub count: [u64; Stage::ALL.len()],
-}
-
-impl Effort {
-    /// Counts the time since `since` for a stage, and gives the time now.
-    pub fn add(&mut self, stage: Stage, since: Instant) -> Instant {
-        let now = Instant::now();
-        self.busy[stage as usize] += now - since;
-        self.count[stage as usize] += 1;
-        now
-    }
-}
-
-/// What a worker keeps between samples, so that it allocates only for the largest.
-#[derive(Debug, Default)]
-pub struct Scratch {
-    /// Decodes.
-    pub decoder: Decoder,
-    /// Resizes.
-    pub resizer: Resizer,
-    /// A decoded image.
-    pub pixels: Pixels,
-    /// A resized image.
-    pub resized: Pixels,
-    /// A file.
-    pub bytes: Vec<u8>,
-    /// What was done so far.
-    pub effort: Effort,
-}
+use std::time::Instant;
 
 /// Samples of bytes (height × width × channels) that are read and decoded when they are needed, by any number of
 /// threads at once.
@@ -90,9 +30,9 @@ pub trait Source: Labelled {
 }
 
 /// Images in memory as a source, so that they can be augmented like those that are decoded.
-pub struct Still(Arc<dyn Samples>);
+pub struct ImagesInMemory(Arc<dyn Samples>);
 
-impl Still {
+impl ImagesInMemory {
     /// These samples, if they are images of bytes from 0 to 1: height and width, and perhaps channels.
     pub fn new(samples: Arc<dyn Samples>) -> Option<Self> {
         let image = matches!(samples.shape(), [_, _] | [_, _, 1 | 3]) && !samples.is_empty();
@@ -101,29 +41,11 @@ impl Still {
     }
 }
 
-impl Labelled for Still {
-    fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    fn shape(&self) -> &[usize] {
-        self.0.shape()
-    }
-
-    fn class_names(&self) -> &[String] {
-        self.0.class_names()
-    }
-
-    fn label(&self, index: usize) -> u32 {
-        self.0.label(index)
-    }
-
-    fn fingerprint(&self) -> String {
-        self.0.fingerprint()
-    }
+impl Labelled for ImagesInMemory {
+    forward_to!(0: len, shape, class_names, label, fingerprint);
 }
 
-impl Source for Still {
+impl Source for ImagesInMemory {
     fn place(&self, index: usize) -> String {
         format!("sample {index}")
     }
@@ -138,20 +60,16 @@ impl Source for Still {
             return Err(DataError::LengthMismatch { what: "sample of floats", expected: out.len(), found: 0 });
         };
         out.copy_from_slice(bytes);
-        scratch.effort.add(Stage::Read, begin);
+        scratch.times.add(Stage::Read, begin);
         Ok(())
     }
 }
 
 /// The first samples of a source, decoded into memory: for trials.
 pub struct Preview {
-    shape: Vec<usize>,
-    size: usize,
-    pixels: Vec<u8>,
-    labels: Vec<u32>,
-    class_names: Vec<String>,
+    images: InMemory<u8, u32>,
     /// What it took on one thread.
-    pub effort: Effort,
+    pub times: StageTimes,
 }
 
 impl Preview {
@@ -169,34 +87,20 @@ impl Preview {
             labels.push(source.label(index));
         }
         let (shape, class_names) = (source.shape().to_vec(), source.class_names().to_vec());
-        Ok(Self { shape, size, pixels, labels, class_names, effort: scratch.effort })
+        Ok(Self { images: InMemory::new(shape, pixels, labels, class_names), times: scratch.times })
     }
 }
 
 impl Labelled for Preview {
-    fn len(&self) -> usize {
-        self.labels.len()
-    }
-
-    fn shape(&self) -> &[usize] {
-        &self.shape
-    }
-
-    fn class_names(&self) -> &[String] {
-        &self.class_names
-    }
-
-    fn label(&self, index: usize) -> u32 {
-        self.labels[index]
-    }
+    forward_to!(images: len, shape, class_names, label);
 
     fn fingerprint(&self) -> String {
-        fingerprint_of([b"preview" as &[u8], &self.pixels])
+        fingerprint_of([b"preview" as &[u8], &self.images.values])
     }
 }
 
 impl Samples for Preview {
     fn features(&self, index: usize) -> Features<'_> {
-        Features::U8 { bytes: &self.pixels[index * self.size..][..self.size], scale: 1.0 / 255.0, offset: 0.0 }
+        Features::pixels(self.images.row(index))
     }
 }

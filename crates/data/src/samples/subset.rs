@@ -1,7 +1,7 @@
 //! A view of some samples of another set: a validation part, the first thousand, one class.
 
 use super::{Features, Labelled, Samples, Scratch, Source, as_bytes, fingerprint_of};
-use crate::{DataError, Result};
+use crate::{DataError, Result, forward_to};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -81,13 +81,7 @@ impl<S: Labelled + ?Sized> Labelled for Subset<S> {
         }
     }
 
-    fn shape(&self) -> &[usize] {
-        self.of.shape()
-    }
-
-    fn class_names(&self) -> &[String] {
-        self.of.class_names()
-    }
+    forward_to!(of: shape, class_names);
 
     #[inline]
     fn label(&self, index: usize) -> u32 {
@@ -112,9 +106,7 @@ impl<S: Source + ?Sized> Source for Subset<S> {
         self.of.place(self.origin(index))
     }
 
-    fn stored(&self) -> &'static str {
-        self.of.stored()
-    }
+    forward_to!(of: stored);
 
     fn fetch(&self, index: usize, scratch: &mut Scratch, out: &mut [u8]) -> Result<()> {
         self.of.fetch(self.origin(index), scratch, out)

@@ -2,6 +2,7 @@
 
 use crate::regular::read_regular;
 use crate::{DataError, Result, ShardError};
+use paceline_system::hex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -142,7 +143,7 @@ impl Shard {
                 Err(e) => return Err(DataError::io("read", &path)(e)),
             }
         }
-        let found: String = sha.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        let found = hex(&sha.finalize());
         if found != self.sha256 {
             let (file, expected) = (path.display().to_string(), self.sha256.clone());
             return Err(DataError::WrongDigest { file, expected, found });

@@ -6,7 +6,7 @@
 //! set; names of the user's own go before all of these.
 
 use super::numbers;
-use crate::example::{Example, Feature, Kind};
+use crate::example::{Example, Feature, FeatureKind};
 use serde::Serialize;
 
 const IMAGES: [&str; 10] = [
@@ -56,7 +56,7 @@ impl Encoding {
 
 /// Features named by the user, where the usual names do not do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Names {
+pub struct FeatureNames {
     /// That of the image.
     pub image: Option<String>,
     /// That of the class: a number, a name, or a list with one 1.
@@ -80,7 +80,7 @@ pub struct Layout {
 
 impl Layout {
     /// The layout of an Example; none if it has no image, or not what the user named.
-    pub fn of(example: &Example<'_>, own: &Names) -> Option<Self> {
+    pub fn of(example: &Example<'_>, own: &FeatureNames) -> Option<Self> {
         let find = |usual: &[&'static str], own: &Option<String>, fits: &dyn Fn(&Feature<'_, '_>) -> bool| {
             let has = |name: &str| example.feature(name).is_some_and(|feature| fits(&feature));
             match own {
@@ -88,8 +88,8 @@ impl Layout {
                 None => usual.iter().find(|name| has(name)).map(|name| name.to_string()),
             }
         };
-        let one = |kind: Kind| move |feature: &Feature<'_, '_>| feature.kind() == kind && feature.len() == 1;
-        let (image, encoding) = match find(&IMAGES, &own.image, &one(Kind::Bytes)) {
+        let one = |kind: FeatureKind| move |feature: &Feature<'_, '_>| feature.kind() == kind && feature.len() == 1;
+        let (image, encoding) = match find(&IMAGES, &own.image, &one(FeatureKind::Bytes)) {
             Some(image) => {
                 let bytes = example.bytes(&image)?;
                 let encoding = match is_file(bytes) {
@@ -105,8 +105,8 @@ impl Layout {
                 (image, Encoding::Numbers(shape))
             }
         };
-        let (mut class, mut one_hot) = (find(&CLASSES, &own.label, &one(Kind::Ints)), None);
-        let name = find(&NAMES, &own.label, &one(Kind::Bytes));
+        let (mut class, mut one_hot) = (find(&CLASSES, &own.label, &one(FeatureKind::Ints)), None);
+        let name = find(&NAMES, &own.label, &one(FeatureKind::Bytes));
         if class.is_none() && name.is_none() {
             class =
                 find(&CLASSES, &own.label, &|f| numbers::is_list(f) && numbers::one_hot(example, f.name()).is_some());
@@ -145,9 +145,9 @@ fn square(length: usize) -> Option<[usize; 3]> {
 
 /// Whether the bytes begin like an image file of a format that is read.
 pub(crate) fn is_file(bytes: &[u8]) -> bool {
-    match paceline_image::Kind::of(bytes) {
+    match paceline_image::Format::of(bytes) {
         // Two bytes are too few to tell a JPEG from pixels.
-        Some(paceline_image::Kind::Jpeg) => bytes.starts_with(&[0xff, 0xd8, 0xff]),
+        Some(paceline_image::Format::Jpeg) => bytes.starts_with(&[0xff, 0xd8, 0xff]),
         kind => kind.is_some(),
     }
 }

@@ -3,7 +3,7 @@
 //! Samples are bytes. Which range of numbers stands for black to white is that of the whole set: 0 to 1, -1 to 1, or 0 to 255. Numbers
 //! between two bytes are rounded; those that were bytes once come out as they were.
 
-use crate::example::{Example, Feature, Kind};
+use crate::example::{Example, Feature, FeatureKind};
 
 /// The least and the greatest number seen.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -84,7 +84,7 @@ fn values<'a, 'e>(feature: &Feature<'a, 'e>) -> impl Iterator<Item = f64> + use<
 
 /// Whether a feature may be an image of numbers.
 pub(super) fn is_list(feature: &Feature<'_, '_>) -> bool {
-    matches!(feature.kind(), Kind::Floats | Kind::Ints) && feature.len() > 1
+    matches!(feature.kind(), FeatureKind::Floats | FeatureKind::Ints) && feature.len() > 1
 }
 
 /// The class in a list with one 1 among zeros; none if it is no such list.

@@ -5,9 +5,9 @@
 //! 3. Each file: where its records are, checksums, and of each record the class and the place of its image.
 //! 4. Put together in the order of the files, so that neither the result nor an error depends on the threads.
 
-use super::layout::{Layout, Names as FeatureNames};
+use super::layout::{FeatureNames, Layout};
 use super::numbers::{self, Range};
-use super::records::{Records, Shelf, place};
+use super::records::{Records, ShardFile, place};
 use super::{Encoding, Index, by_part, record_files};
 use crate::example::Example;
 use crate::tfrecord::{File, Limits, Memory, Reader};
@@ -22,7 +22,7 @@ const MAX_CLASSES: usize = 1 << 20;
 
 /// How to open shards.
 #[derive(Clone, Debug)]
-pub struct Open {
+pub struct ShardOptions {
     /// `train`, `validation` or `test`, by the index or by the names of the files; all where none.
     pub part: Option<String>,
     /// Check the checksums of the data.
@@ -42,7 +42,7 @@ pub struct Open {
     pub names: FeatureNames,
 }
 
-impl Default for Open {
+impl Default for ShardOptions {
     fn default() -> Self {
         Self {
             part: None,
@@ -57,7 +57,7 @@ impl Default for Open {
     }
 }
 
-impl Open {
+impl ShardOptions {
     /// Opens a folder of shards or one file of records.
     ///
     /// # Errors
@@ -66,16 +66,16 @@ impl Open {
         let index = if path.is_dir() { Index::read(path)? } else { None };
         let files = self.files(path, index.as_ref())?;
         let layout = self.layout(path, index.as_ref(), &files)?;
-        let looker = Looker { open: self, index: index.as_ref(), layout: &layout };
+        let looker = FileScanner { open: self, index: index.as_ref(), layout: &layout };
 
-        let slots: Vec<Mutex<Option<Result<Looked>>>> = files.iter().map(|_| Mutex::new(None)).collect();
+        let slots: Vec<Mutex<Option<Result<ScannedFile>>>> = files.iter().map(|_| Mutex::new(None)).collect();
         let next = AtomicUsize::new(0);
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(files.len());
         std::thread::scope(|scope| {
             for _ in 0..threads {
                 scope.spawn(|| {
                     while let Some((file, slot)) = at(&files, &slots, next.fetch_add(1, Ordering::Relaxed)) {
-                        let looked = looker.look(path, file);
+                        let looked = looker.scan(path, file);
                         let failed = looked.is_err();
                         *slot.lock().unwrap_or_else(|e| e.into_inner()) = Some(looked);
                         if failed {
@@ -110,11 +110,11 @@ impl Open {
             _ => None,
         };
         let (mut first, mut bad) = (0, BTreeMap::new());
-        let files: Vec<Shelf> = all
+        let files: Vec<ShardFile> = all
             .into_iter()
             .map(|looked| {
                 bad.extend(looked.kept.iter().map(|(local, error)| (first + local, error.to_string())));
-                let shelf = Shelf { first, file: looked.file, images: looked.images, labels: looked.labels };
+                let shelf = ShardFile { first, file: looked.file, images: looked.images, labels: looked.labels };
                 first += shelf.labels.len();
                 shelf
             })
@@ -236,7 +236,7 @@ pub(crate) fn with_index(mut layout: Layout, index: Option<&Index>) -> Layout {
     layout
 }
 
-type Slot = Mutex<Option<Result<Looked>>>;
+type Slot = Mutex<Option<Result<ScannedFile>>>;
 
 fn at<'a>(
     files: &'a [(PathBuf, Option<usize>)],
@@ -247,7 +247,7 @@ fn at<'a>(
 }
 
 /// What was found in a file.
-struct Looked {
+struct ScannedFile {
     file: File,
     images: Vec<(u32, u32)>,
     labels: Vec<u32>,
@@ -260,21 +260,21 @@ struct Looked {
     kept: BTreeMap<usize, DataError>,
 }
 
-struct Looker<'a> {
-    open: &'a Open,
+struct FileScanner<'a> {
+    open: &'a ShardOptions,
     index: Option<&'a Index>,
     layout: &'a Layout,
 }
 
-impl Looker<'_> {
-    fn look(&self, folder: &Path, (path, promised): &(PathBuf, Option<usize>)) -> Result<Looked> {
+impl FileScanner<'_> {
+    fn scan(&self, folder: &Path, (path, promised): &(PathBuf, Option<usize>)) -> Result<ScannedFile> {
         if self.open.digests
             && let Some(shard) = self.index.and_then(|i| i.shards.iter().find(|s| folder.join(&s.file) == *path))
         {
             shard.check_digest(folder)?;
         }
         if self.open.lenient {
-            return self.look_leniently(path);
+            return self.scan_leniently(path);
         }
         let limit = self.open.skip_bad;
         let mut bad = Vec::new();
@@ -296,7 +296,7 @@ impl Looker<'_> {
             return Err(ShardError::Count { path, expected, found }.into());
         }
 
-        let (mut names, mut range) = (Names::default(), Range::default());
+        let (mut names, mut range) = (ClassNames::default(), Range::default());
         let (mut images, mut labels) = (Vec::with_capacity(file.len()), Vec::with_capacity(file.len()));
         let mut left_out = Vec::new();
         for local in 0..file.len() {
@@ -316,14 +316,14 @@ impl Looker<'_> {
             file.retain(|local| left_out.binary_search(&local).is_err());
         }
         let names = names.list;
-        Ok(Looked { file, images, labels, names, bad, range, kept: BTreeMap::new() })
+        Ok(ScannedFile { file, images, labels, names, bad, range, kept: BTreeMap::new() })
     }
 
     /// The same, with all records in their place.
-    fn look_leniently(&self, path: &Path) -> Result<Looked> {
-        let Open { verify, limits, memory, .. } = self.open;
+    fn scan_leniently(&self, path: &Path) -> Result<ScannedFile> {
+        let ShardOptions { verify, limits, memory, .. } = self.open;
         let (file, mut kept) = File::open_keeping(path, *verify, limits, memory)?;
-        let (mut names, mut range) = (Names::default(), Range::default());
+        let (mut names, mut range) = (ClassNames::default(), Range::default());
         let (mut images, mut labels) = (Vec::with_capacity(file.len()), Vec::with_capacity(file.len()));
         for local in 0..file.len() {
             let found = match kept.contains_key(&local) {
@@ -336,7 +336,7 @@ impl Looker<'_> {
             images.push(found.0);
             labels.push(found.1);
         }
-        Ok(Looked { file, images, labels, names: names.list, bad: Vec::new(), range, kept })
+        Ok(ScannedFile { file, images, labels, names: names.list, bad: Vec::new(), range, kept })
     }
 
     /// The place of the image and the class of a record; `number` is its number if it is good.
@@ -345,7 +345,7 @@ impl Looker<'_> {
         file: &File,
         local: usize,
         number: usize,
-        names: &mut Names,
+        names: &mut ClassNames,
         range: &mut Range,
     ) -> Result<((u32, u32), u32)> {
         let (record, layout) = (file.get(local), self.layout);
@@ -427,12 +427,12 @@ impl Looker<'_> {
 
 /// The names of classes seen so far in a file.
 #[derive(Default)]
-struct Names {
+struct ClassNames {
     list: BTreeMap<u32, (String, usize)>,
     numbers: BTreeMap<String, u32>,
 }
 
-impl Names {
+impl ClassNames {
     /// The name of a class that has a number.
     fn learn(&mut self, label: u32, name: &str, record: usize, place: impl Fn() -> String) -> Result<()> {
         match self.list.get(&label) {
@@ -465,7 +465,7 @@ impl Names {
 
 /// The classes of all files. Where they have numbers, names must agree between files, and a number without a name is
 /// called by its number. Where they only have names, these are sorted and numbered.
-fn join_classes(files: &mut [Looked], layout: &Layout) -> Result<Vec<String>> {
+fn join_classes(files: &mut [ScannedFile], layout: &Layout) -> Result<Vec<String>> {
     if layout.class.is_none() {
         let mut names: Vec<String> =
             files.iter().flat_map(|f| f.names.values().map(|(name, _)| name.clone())).collect();

@@ -2,7 +2,7 @@
 
 use super::files::role_of;
 use super::numbers::Scale;
-use super::{Encoding, Index, Layout, Open};
+use super::{Encoding, Index, Layout, ShardOptions};
 use crate::example::Example;
 use crate::tfrecord::File;
 use crate::{Result, Role, ShardError, Skipped, UNLABELLED};
@@ -14,7 +14,7 @@ use std::path::Path;
 pub struct Records {
     pub(super) index: Option<Index>,
     pub(super) layout: Layout,
-    pub(super) files: Vec<Shelf>,
+    pub(super) files: Vec<ShardFile>,
     pub(super) classes: Vec<String>,
     pub(super) skipped: Skipped,
     pub(super) verified: bool,
@@ -27,7 +27,7 @@ pub struct Records {
 }
 
 /// A file and what is known of its records.
-pub(super) struct Shelf {
+pub(super) struct ShardFile {
     /// The number of its first record.
     pub first: usize,
     pub file: File,
@@ -41,9 +41,9 @@ impl Records {
     /// classes and labels come from the features `class`, `label`, or what others call them (see [`Layout`]).
     ///
     /// # Errors
-    /// As [`Open::records`].
+    /// As [`ShardOptions::records`].
     pub fn open(path: &Path, part: Option<&str>, verify: bool) -> Result<Self> {
-        Open { part: part.map(String::from), verify, ..Open::default() }.records(path)
+        ShardOptions { part: part.map(String::from), verify, ..ShardOptions::default() }.records(path)
     }
 
     /// The index, if there is one.
@@ -110,7 +110,7 @@ impl Records {
     }
 
     /// The digests that the index states of the files, in their order; empty without an index. They are not compared with
-    /// the files here (see [`Open::digests`]).
+    /// the files here (see [`ShardOptions::digests`]).
     pub fn digests(&self) -> &[String] {
         &self.digests
     }
@@ -122,7 +122,7 @@ impl Records {
     }
 
     /// Names of the classes.
-    pub fn classes(&self) -> &[String] {
+    pub fn class_names(&self) -> &[String] {
         &self.classes
     }
 
@@ -165,7 +165,7 @@ impl Records {
         &self.skipped
     }
 
-    /// What is wrong with a record, if it is bad and was kept: see [`Open::lenient`].
+    /// What is wrong with a record, if it is bad and was kept: see [`ShardOptions::lenient`].
     pub fn bad(&self, index: usize) -> Option<&str> {
         self.bad.get(&index).map(String::as_str)
     }
@@ -182,7 +182,7 @@ impl Records {
         place(&shelf.file, local)
     }
 
-    fn find(&self, index: usize) -> (&Shelf, usize) {
+    fn find(&self, index: usize) -> (&ShardFile, usize) {
         let shelf = self.files.partition_point(|shelf| shelf.first <= index) - 1;
         (&self.files[shelf], index - self.files[shelf].first)
     }

@@ -9,7 +9,7 @@ mod engine;
 mod memory;
 
 use engine::Target;
-use paceline_data::example::{self, Example, Kind, Sequence, Value};
+use paceline_data::example::{self, Example, FeatureKind, Sequence, Value};
 use paceline_data::shards::Index;
 use paceline_data::tfrecord::{Contents, File, Limits, Packing, Reader, Writer};
 use paceline_data::{DataError, RecordError, idx, photos};
@@ -106,10 +106,10 @@ fn example() {
         for (i, feature) in example.features().enumerate() {
             assert_eq!(feature.len(), strings[i].len() + floats[i].len() + ints[i].len());
             match feature.kind() {
-                Kind::None => {}
-                Kind::Bytes => features.push((feature.name(), Value::Bytes(&strings[i]))),
-                Kind::Floats => features.push((feature.name(), Value::Floats(&floats[i]))),
-                Kind::Ints => features.push((feature.name(), Value::Ints(&ints[i]))),
+                FeatureKind::None => {}
+                FeatureKind::Bytes => features.push((feature.name(), Value::Bytes(&strings[i]))),
+                FeatureKind::Floats => features.push((feature.name(), Value::Floats(&floats[i]))),
+                FeatureKind::Ints => features.push((feature.name(), Value::Ints(&ints[i]))),
             }
         }
         let mut written = Vec::new();
@@ -126,7 +126,7 @@ fn example() {
                 Value::Ints(ints) => assert!(feature.ints().eq(ints.iter().copied())),
             }
         }
-        let kinds: Vec<(Kind, u32)> = example.features().map(|f| (f.kind(), about(f.len()))).take(6).collect();
+        let kinds: Vec<(FeatureKind, u32)> = example.features().map(|f| (f.kind(), about(f.len()))).take(6).collect();
         format!("{kinds:?} {}", sequence.map_or(9, |s| s.map_or(0, |s| about(s.lists.len()) + 1)))
     };
     Target { name: "example", corpus: corpus::examples(), repair: no_repair, run }.fuzz();
@@ -220,7 +220,7 @@ fn image_decode() {
     let run = |input: &[u8]| {
         let header = paceline_image::header(input, &PIXELS);
         let (mut decoder, mut pixels) = (Decoder::new(PIXELS), Pixels::default());
-        let mut said = header.as_ref().map_or_else(image_kind, |h| format!("{:?} {}", h.kind, h.channels));
+        let mut said = header.as_ref().map_or_else(image_kind, |h| format!("{:?} {}", h.format, h.channels));
         for colour in [Colour::Stored, Colour::Rgb, Colour::Grey] {
             match decoder.decode(input, colour, &mut pixels) {
                 Ok(decoded) => {

@@ -5,7 +5,8 @@ use crate::train::Progress;
 use paceline_base::optim::Rule;
 use paceline_base::units::DType;
 use paceline_base::{Error, Result};
-use paceline_record::atomic::sync_folder;
+use paceline_system::atomic::sync_folder;
+use paceline_system::hex;
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
 use serde::{Deserialize, Serialize};
@@ -218,7 +219,7 @@ fn write_into(folder: &Path, snapshot: &Snapshot, progress: Progress, identity: 
     for (name, tensors) in [(MODEL, &snapshot.model), (OPTIMIZER, &snapshot.optimizer)] {
         let bytes = encode(tensors)?;
         put(&folder.join(name), &bytes)?;
-        files.push(FileEntry { name: name.into(), bytes: bytes.len() as u64, sha256: hex(&bytes) });
+        files.push(FileEntry { name: name.into(), bytes: bytes.len() as u64, sha256: sha256(&bytes) });
     }
     let manifest =
         Manifest { format: 1, version: env!("CARGO_PKG_VERSION").into(), progress, identity: identity.clone(), files };
@@ -232,8 +233,8 @@ fn put(path: &Path, bytes: &[u8]) -> Result<()> {
     file.write_all(bytes).and_then(|()| file.sync_all()).map_err(|e| Error::io("write", path, &e))
 }
 
-fn hex(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect()
+fn sha256(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
 }
 
 fn encode(tensors: &[Tensor]) -> Result<Vec<u8>> {
@@ -369,7 +370,7 @@ pub fn load(path: &Path) -> Result<Checkpoint> {
             .ok_or_else(|| damaged(format!("{MANIFEST} does not list {name}")))?;
         let file = path.join(name);
         let bytes = fs::read(&file).map_err(|e| damaged(format!("{name} cannot be read: {e}")))?;
-        if bytes.len() as u64 != entry.bytes || hex(&bytes) != entry.sha256 {
+        if bytes.len() as u64 != entry.bytes || sha256(&bytes) != entry.sha256 {
             return Err(damaged(format!("{name} is not what was written (digest differs)")));
         }
         decode(&bytes, &file)

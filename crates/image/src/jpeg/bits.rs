@@ -72,12 +72,12 @@ pub(super) struct Bits {
     /// Clean data and its padding.
     data: Vec<u8>,
     length: usize,
-    place: Place,
+    state: ReadState,
 }
 
 /// Where reading has come to.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Place {
+pub(super) struct ReadState {
     position: usize,
     /// The next bits, from the top. Those below the count are also right, but not yet counted.
     buffer: u64,
@@ -86,39 +86,39 @@ pub(super) struct Place {
 }
 
 /// Reads bits, most significant first; beyond the end come zeros. A value to be kept in registers: take it from [`Bits`]
-/// for one block, and give its place back.
+/// for one block, and give its state back.
 #[derive(Clone, Copy)]
 pub(super) struct Cursor<'a> {
     window: &'a [u8; WINDOW],
-    /// Where the window begins; the place is relative to it.
+    /// Where the window begins; the position is relative to it.
     start: usize,
-    place: Place,
+    state: ReadState,
 }
 
 impl Bits {
     /// Begins with the data at `start`; returns where it ends.
     pub(super) fn begin(&mut self, bytes: &[u8], start: usize) -> usize {
         let (length, stop) = unstuff(bytes, start, &mut self.data);
-        (self.length, self.place) = (length, Place::default());
+        (self.length, self.state) = (length, ReadState::default());
         stop
     }
 
     #[inline(always)]
     pub(super) fn cursor(&self) -> Cursor<'_> {
-        let start = self.place.position;
+        let start = self.state.position;
         let window = self.data.get(start..).and_then(<[u8]>::first_chunk).unwrap_or(&NOTHING);
-        Cursor { window, start, place: Place { position: 0, ..self.place } }
+        Cursor { window, start, state: ReadState { position: 0, ..self.state } }
     }
 
     /// Goes on where a cursor has come to.
     #[inline(always)]
-    pub(super) fn keep(&mut self, place: Place) {
-        self.place = place;
+    pub(super) fn keep(&mut self, state: ReadState) {
+        self.state = state;
     }
 
     /// Bits that were read.
     pub(super) fn read(&self) -> usize {
-        self.place.position * 8 - (self.place.count & 63) as usize
+        self.state.position * 8 - (self.state.count & 63) as usize
     }
 
     /// Whole bytes that were begun.
@@ -140,20 +140,20 @@ impl Bits {
 
 impl Cursor<'_> {
     #[inline(always)]
-    pub(super) fn place(self) -> Place {
-        Place { position: self.start + self.place.position, ..self.place }
+    pub(super) fn state(self) -> ReadState {
+        ReadState { position: self.start + self.state.position, ..self.state }
     }
 
     /// The next bits, from the top.
     #[inline(always)]
     pub(super) fn next(&self) -> u64 {
-        self.place.buffer
+        self.state.buffer
     }
 
     /// At least 56 bits are counted afterwards.
     #[inline(always)]
     pub(super) fn refill(&mut self) {
-        let Place { position, buffer, count } = &mut self.place;
+        let ReadState { position, buffer, count } = &mut self.state;
         let at = *position & MASK;
         let word = u64::from_be_bytes(self.window[at..at + 8].try_into().expect("eight bytes"));
         let counted = *count & 63;
@@ -165,15 +165,15 @@ impl Cursor<'_> {
     /// Drops as many bits as the lowest byte of `entry` says, at most as many as are counted.
     #[inline(always)]
     pub(super) fn skip(&mut self, entry: u32) {
-        self.place.buffer <<= entry & 63;
-        self.place.count = self.place.count.wrapping_sub(entry);
+        self.state.buffer <<= entry & 63;
+        self.state.count = self.state.count.wrapping_sub(entry);
     }
 
     /// The next `bits` (1 to 16) as a number.
     #[inline(always)]
     pub(super) fn take(&mut self, bits: u32) -> u32 {
         self.refill();
-        let value = (self.place.buffer >> (64 - bits)) as u32;
+        let value = (self.state.buffer >> (64 - bits)) as u32;
         self.skip(bits);
         value
     }
@@ -181,10 +181,10 @@ impl Cursor<'_> {
     /// One bit.
     #[inline(always)]
     pub(super) fn bit(&mut self) -> bool {
-        if self.place.count & 63 == 0 {
+        if self.state.count & 63 == 0 {
             self.refill();
         }
-        let bit = self.place.buffer >> 63 != 0;
+        let bit = self.state.buffer >> 63 != 0;
         self.skip(1);
         bit
     }
@@ -227,16 +227,16 @@ mod tests {
             let expected = (n..n + step).fold(0, |v, i| v << 1 | u32::from(data[i / 8] >> (7 - i % 8) & 1));
             let mut cursor = bits.cursor();
             assert_eq!(cursor.take(*step as u32), expected);
-            let place = cursor.place();
-            bits.keep(place);
+            let state = cursor.state();
+            bits.keep(state);
             assert!(!bits.overrun());
             n += step;
         }
         let one = |bits: &mut Bits| {
             let mut cursor = bits.cursor();
             cursor.bit();
-            let place = cursor.place();
-            bits.keep(place);
+            let state = cursor.state();
+            bits.keep(state);
         };
         for _ in n..320 {
             one(&mut bits);

@@ -67,8 +67,8 @@ impl<'a> Entropy<'a> {
     pub(super) fn read<T>(&mut self, by: impl FnOnce(&mut Cursor) -> Result<T, BadCode>) -> Result<T> {
         let mut cursor = self.bits.cursor();
         let outcome = by(&mut cursor);
-        let place = cursor.place();
-        self.bits.keep(place);
+        let state = cursor.state();
+        self.bits.keep(state);
         outcome.map_err(|bad| self.fault(bad.into()))
     }
 

@@ -269,12 +269,12 @@ mod tests {
                 let (mut a, mut b) = ([0; 64], [0; 64]);
                 let mut cursor = fast.cursor();
                 let last = table.coefficients::<true>(&mut cursor, &ORDER, &mut a);
-                let place = cursor.place();
-                fast.keep(place);
+                let state = cursor.state();
+                fast.keep(state);
                 let mut cursor = slow.cursor();
                 let expected = slowly(&table, &mut cursor, &mut b);
-                let place = cursor.place();
-                slow.keep(place);
+                let state = cursor.state();
+                slow.keep(state);
                 prop_assert_eq!(last.map_err(|_| ()), expected);
                 if expected.is_err() {
                     break;

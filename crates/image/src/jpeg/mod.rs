@@ -21,7 +21,7 @@ mod upsample;
 use crate::error::{ImageError, Result};
 use crate::exif;
 use crate::simd::Simd;
-use crate::{Header, Kind, Limits};
+use crate::{Format, Header, Limits};
 use colour::Model;
 use entropy::Entropy;
 use markers::{Event, Frame, Tables, Walk};
@@ -37,7 +37,7 @@ const BLOCKS_PER_BYTE: u64 = 128;
 
 /// What is to be decoded of an image.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Plan {
+pub(crate) struct DecodeRequest {
     /// The scale in eighths.
     pub(crate) m: usize,
     /// The part of the scaled image, as stored (before it is turned upright).
@@ -78,7 +78,7 @@ fn describe(frame: &Frame, walk: &Walk) -> Header {
     let swapped = exif::swaps(walk.orientation);
     let (width, height) = if swapped { (frame.height, frame.width) } else { (frame.width, frame.height) };
     Header {
-        kind: Kind::Jpeg,
+        format: Format::Jpeg,
         width,
         height,
         channels: frame.count,
@@ -107,9 +107,9 @@ impl JpegDecoder {
         &mut self,
         bytes: &[u8],
         limits: &Limits,
-        plan: impl FnOnce(&Header) -> Plan,
+        plan: impl FnOnce(&Header) -> DecodeRequest,
         out: &mut Vec<u8>,
-    ) -> Result<(Header, Plan)> {
+    ) -> Result<(Header, DecodeRequest)> {
         self.tables.reset();
         let mut walk = Walk::new(bytes);
         let frame = to_frame(&mut walk, limits, Some(&mut self.tables))?;

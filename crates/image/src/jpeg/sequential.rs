@@ -91,8 +91,8 @@ fn one_block<const STORE: bool>(
         }
         Err(bad) => Err(bad.into()),
     };
-    let place = bits.place();
-    entropy.bits.keep(place);
+    let state = bits.state();
+    entropy.bits.keep(state);
     last.map_err(|fault| entropy.fault(fault))
 }
 

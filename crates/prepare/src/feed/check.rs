@@ -1,6 +1,7 @@
 //! Finding bad samples before training, so that they can be left out without changing the order of the others later.
 
 use crate::panic::{self, caught};
+use paceline_base::stage::Stage;
 use paceline_base::{Error, Result};
 use paceline_data::{DataError, Scratch, Source};
 use std::sync::Mutex;
@@ -41,7 +42,7 @@ pub fn check(source: &dyn Source, threads: usize, limit: usize) -> Result<Checke
                         Ok(Err(error)) => lock().push((index, error)),
                         Err(why) => {
                             let place = caught(|| source.place(index)).unwrap_or_else(|_| format!("sample {index}"));
-                            let error = panic::error("decode", place, &why);
+                            let error = panic::error(Stage::Decode.name(), place, &why);
                             bug.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get_or_insert(error);
                             next.store(source.len(), Relaxed); // the others end too
                             return;

@@ -18,9 +18,10 @@ pub use cache::{DiskCache, MemoryCache};
 pub use check::{Checked, check};
 
 use crate::panic::{self, caught};
-use crate::stage::{Clock, Stage};
+use crate::stage::Clock;
+use paceline_base::stage::{Stage, StageFigures};
 use paceline_base::{Error, Result};
-use paceline_data::{Effort, Features, Scratch, Source, Supply, Visits};
+use paceline_data::{Features, Scratch, Source, StageTimes, Supply, Visits};
 use ring::Ring;
 use std::ops::Range;
 use std::sync::Arc;
@@ -68,7 +69,7 @@ struct Shared {
     lost: std::sync::OnceLock<String>,
 }
 
-const STAGES: usize = paceline_data::Stage::ALL.len();
+const STAGES: usize = Stage::ALL.len();
 
 impl Feed {
     /// Starts the workers.
@@ -110,12 +111,12 @@ impl Feed {
 
     /// What each stage did so far. The last one is the delivery: `starved` are ranks that waited for rows, `blocked`
     /// are workers that waited for room.
-    pub fn stages(&self) -> Vec<Stage> {
+    pub fn stages(&self) -> Vec<StageFigures> {
         let threads = self.workers.len();
-        let clocks = paceline_data::Stage::ALL.iter().zip(&self.shared.clocks);
-        let mut stages: Vec<Stage> = clocks.map(|(stage, clock)| clock.read(stage.name(), threads)).collect();
+        let clocks = Stage::ALL.into_iter().zip(&self.shared.clocks);
+        let mut stages: Vec<StageFigures> = clocks.map(|(stage, clock)| clock.figures(stage, threads)).collect();
         stages.retain(|stage| stage.items > 0);
-        stages.push(self.shared.deliver.read("deliver", threads));
+        stages.push(self.shared.deliver.figures(Stage::Deliver, threads));
         stages
     }
 
@@ -156,11 +157,11 @@ impl Shared {
         let mut augmenter = Augmenter::default();
         let mut plain = vec![0; self.ring.size()];
         while let Some(number) = self.ring.claim(&self.deliver) {
-            let before = scratch.effort;
+            let before = scratch.times;
             let position = self.visits.portion().at(number);
             self.ring.fill(number, |row| {
                 let result = caught(|| self.one(position, &mut scratch, &mut augmenter, &mut plain, row));
-                self.count(&before, &scratch.effort);
+                self.count(&before, &scratch.times);
                 let result = result.unwrap_or_else(|why| {
                     let place = caught(|| self.source.place(self.sample(position).1));
                     Err(panic::error("input", place.unwrap_or_else(|_| format!("position {position}")), &why))
@@ -195,14 +196,14 @@ impl Shared {
         self.source.fetch(sample, scratch, plain)?;
         let begin = Instant::now();
         augmenter.apply(augment, *seed, epoch, sample as u64, self.source.shape(), plain, row);
-        scratch.effort.add(paceline_data::Stage::Augment, begin);
+        scratch.times.add(Stage::Augment, begin);
         Ok(())
     }
 
-    fn count(&self, before: &Effort, after: &Effort) {
-        for (stage, clock) in self.clocks.iter().enumerate() {
-            if after.count[stage] > before.count[stage] {
-                clock.worked(self.ring.size(), after.busy[stage].saturating_sub(before.busy[stage]));
+    fn count(&self, before: &StageTimes, after: &StageTimes) {
+        for (stage, clock) in Stage::ALL.into_iter().zip(&self.clocks) {
+            if after.count[stage as usize] > before.count[stage as usize] {
+                clock.worked(self.ring.size(), after.since(before, stage));
             }
         }
     }

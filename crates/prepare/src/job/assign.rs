@@ -8,7 +8,7 @@ use paceline_data::{Order, Role};
 
 /// One shard to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct AssignedShard {
     /// Its file name.
     pub file: String,
     /// `train`, `validation` or `test`.
@@ -25,7 +25,7 @@ pub fn assign(
     classes: usize,
     class: &dyn Fn(usize) -> usize,
     settings: &Settings,
-) -> Result<Vec<Wanted>> {
+) -> Result<Vec<AssignedShard>> {
     let count: usize = given.iter().map(|(_, images)| images).sum();
     if u32::try_from(count).is_err() {
         return Err(Error::user(format!("{count} images are more than one run can take (4 G); give fewer")));
@@ -63,7 +63,7 @@ pub fn assign(
         let order = Order::new(images.len(), settings.seed);
         for shard in 0..number {
             let range = split_range(images.len(), number, shard);
-            shards.push(Wanted {
+            shards.push(AssignedShard {
                 file: format!("{part}-{shard:05}-of-{number:05}.tfrec"),
                 part,
                 images: range.map(|position| images[order.at(0, position)]).collect(),

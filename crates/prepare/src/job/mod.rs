@@ -1,33 +1,33 @@
 //! Images to shards: `paceline prepare`.
 //!
 //! The list of images, the settings and the seed decide every byte: which image stands where ([`assign`]), what its
-//! record holds (`image.rs`). How many threads, or whether Spark runs the parts, does not.
+//! record holds (`record_maker.rs`). How many threads, or whether Spark runs the parts, does not.
 
 mod assign;
-mod image;
+mod manifest;
+mod output_directory;
 mod pipeline;
+mod record_maker;
 pub mod settings;
-mod shard;
-mod sheet;
-mod site;
+mod shard_writer;
 #[cfg(test)]
 mod tests;
 
-pub use assign::{Wanted, assign};
-pub use pipeline::{Live, Threads};
+pub use assign::{AssignedShard, assign};
+pub use manifest::{Manifest, PlannedShard};
+pub use output_directory::FinishedShard;
+pub use pipeline::{JobProgress, Threads};
 pub use settings::{Encoding, Settings};
-pub use sheet::{Planned, Sheet};
-pub use site::Done;
 
+use output_directory::OutputDirectory;
 use paceline_base::{Error, Result};
 use paceline_data::shards::{Index, Shard};
-use site::Site;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 /// What to prepare, and how.
 #[derive(Clone, Debug)]
-pub struct Order {
+pub struct JobSpec {
     /// A folder with a folder for each class, or a table of paths and labels.
     pub source: PathBuf,
     /// Where the shards go.
@@ -65,9 +65,9 @@ impl Prepared {
 
 /// A job that has been begun: the destination is taken, the list is made, finished shards are known.
 pub struct Job {
-    site: Site,
-    sheet: Sheet,
-    done: Vec<Done>,
+    output: OutputDirectory,
+    manifest: Manifest,
+    done: Vec<FinishedShard>,
     pending: Vec<usize>,
     skip_bad: usize,
 }
@@ -81,100 +81,104 @@ pub enum Begun {
 }
 
 /// Takes the destination and finds out what is to be done there.
-pub fn begin(order: &Order) -> Result<Begun> {
-    order.settings.check()?;
-    if !order.source.exists() {
+pub fn begin(spec: &JobSpec) -> Result<Begun> {
+    spec.settings.check()?;
+    if !spec.source.exists() {
         return Err(Error::user(format!(
             "{}: no such folder or table; give a folder with a folder of images for each class, or a csv or tsv of path and label",
-            order.source.display()
+            spec.source.display()
         )));
     }
-    let site = Site::take(&order.destination)?;
-    match begin_at(&site, order) {
-        Ok((sheet, _, Some(prepared))) => {
-            drop(sheet);
-            site.leave_untouched();
+    let output = OutputDirectory::take(&spec.destination)?;
+    match begin_at(&output, spec) {
+        Ok((manifest, _, Some(prepared))) => {
+            drop(manifest);
+            output.leave_untouched();
             Ok(Begun::Complete(Box::new(prepared)))
         }
-        Ok((sheet, done, None)) => {
-            let is_done = |shard: &Planned| done.iter().any(|d: &Done| d.shard.file == shard.file);
-            let pending = (0..sheet.shards.len()).filter(|&i| !is_done(&sheet.shards[i])).collect();
-            Ok(Begun::Job(Box::new(Job { site, sheet, done, pending, skip_bad: order.skip_bad })))
+        Ok((manifest, done, None)) => {
+            let is_done = |shard: &PlannedShard| done.iter().any(|d: &FinishedShard| d.shard.file == shard.file);
+            let pending = (0..manifest.shards.len()).filter(|&i| !is_done(&manifest.shards[i])).collect();
+            Ok(Begun::Job(Box::new(Job { output, manifest, done, pending, skip_bad: spec.skip_bad })))
         }
         Err(e) => {
-            site.leave_untouched();
+            output.leave_untouched();
             Err(e)
         }
     }
 }
 
-fn begin_at(site: &Site, order: &Order) -> Result<(Sheet, Vec<Done>, Option<Prepared>)> {
-    let (work, folder) = (site.work(), site.folder().display());
+fn begin_at(output: &OutputDirectory, spec: &JobSpec) -> Result<(Manifest, Vec<FinishedShard>, Option<Prepared>)> {
+    let (work, folder) = (output.work(), output.folder().display());
     let other = |what: String| {
         Error::user(format!(
             "{folder} holds shards that are not these: {what}; give another folder, or remove that one to begin anew"
         ))
     };
-    let index = site.index()?;
-    let begun = site.begun()?;
+    let index = output.index()?;
+    let begun = output.begun()?;
     // The new list goes beside the old one until they are known to be the same.
     let scratch = work.join("new");
     std::fs::create_dir_all(&scratch).map_err(|e| Error::io("create", &scratch, &e))?;
-    let sheet = Sheet::write(&order.source, &order.settings, order.one_class, &scratch);
-    let sheet = match sheet {
-        Ok(sheet) => sheet,
+    let manifest = Manifest::write(&spec.source, &spec.settings, spec.one_class, &scratch);
+    let manifest = match manifest {
+        Ok(manifest) => manifest,
         Err(e) => {
             let _ = std::fs::remove_dir_all(&scratch);
             return Err(e);
         }
     };
     if let Some(index) = index {
-        let wanted = serde_json::Value::Object(job_table(&sheet));
+        let wanted = serde_json::Value::Object(job_table(&manifest));
         let there = index.settings.get("job").cloned().unwrap_or_default();
         if there != wanted {
             let _ = std::fs::remove_dir_all(&scratch);
             return Err(other(differences(&there, &wanted)));
         }
-        let whole = |shard: &Shard| shard.check_digest(site.folder()).is_ok();
+        let whole = |shard: &Shard| shard.check_digest(output.folder()).is_ok();
         if index.shards.iter().all(whole) {
             let _ = std::fs::remove_dir_all(&scratch);
             let kept = index.shards.len();
-            return Ok((sheet, Vec::new(), Some(Prepared { index, kept, bytes_read: 0 })));
+            return Ok((manifest, Vec::new(), Some(Prepared { index, kept, bytes_read: 0 })));
         }
         // A damaged or missing shard is made again; the others are noted before the index goes, each with the images that
         // it was made without: those of the damaged one will be met, and counted, again.
-        for (shard, skipped) in left_out(&sheet, &index, &scratch)? {
+        for (shard, skipped) in left_out(&manifest, &index, &scratch)? {
             if whole(shard) {
-                site::note(&work, &Done { shard: shard.clone(), skipped, bytes_read: 0 })?;
+                output_directory::note_finished(
+                    &work,
+                    &FinishedShard { shard: shard.clone(), skipped, bytes_read: 0 },
+                )?;
             }
         }
-        let path = site.folder().join(paceline_data::shards::INDEX);
+        let path = output.folder().join(paceline_data::shards::INDEX);
         std::fs::remove_file(&path).map_err(|e| Error::io("remove", &path, &e))?;
     }
     if let Some(begun) = &begun
-        && let Some(what) = begun.differences(&sheet)
+        && let Some(what) = begun.differences(&manifest)
     {
         let _ = std::fs::remove_dir_all(&scratch);
         return Err(other(what));
     }
     for file in ["files", "job.json"] {
-        site::publish(&scratch.join(file), &work.join(file)).map_err(|e| Error::io("write", &work.join(file), &e))?;
+        output_directory::publish(&scratch.join(file), &work.join(file))
+            .map_err(|e| Error::io("write", &work.join(file), &e))?;
     }
     let _ = std::fs::remove_dir_all(&scratch);
-    let done = sheet.shards.iter().filter_map(|shard| site::finished(&work, &shard.file)).collect();
-    Ok((sheet, done, None))
+    let done = manifest.shards.iter().filter_map(|shard| output_directory::finished(&work, &shard.file)).collect();
+    Ok((manifest, done, None))
 }
 
 /// The shards of an index, each with what was said of the images that were left out of it. The index has these in one list;
 /// whose they are follows from the lists of images, in `folder`. None, if that does not fit the numbers of records: then
 /// all shards are made again.
-fn left_out<'a>(sheet: &Sheet, index: &'a Index, folder: &Path) -> Result<Vec<(&'a Shard, Vec<String>)>> {
+fn left_out<'a>(manifest: &Manifest, index: &'a Index, folder: &Path) -> Result<Vec<(&'a Shard, Vec<String>)>> {
     let mut said: Vec<&String> = index.skipped.iter().collect();
     said.sort_unstable();
     said.dedup();
-    let mut items = sheet::Items::open(folder)?;
+    let mut items = manifest::Items::open(folder)?;
     let mut all = Vec::with_capacity(index.shards.len());
-    for planned in &sheet.shards {
+    for planned in &manifest.shards {
         let Some(shard) = index.shards.iter().find(|shard| shard.file == planned.file) else { return Ok(Vec::new()) };
         let mut skipped = Vec::new();
         if !said.is_empty() {
@@ -193,10 +197,10 @@ fn left_out<'a>(sheet: &Sheet, index: &'a Index, folder: &Path) -> Result<Vec<(&
 }
 
 /// What makes two jobs the same, as it stands in the index.
-fn job_table(sheet: &Sheet) -> serde_json::Map<String, serde_json::Value> {
-    let mut table = sheet.settings.table();
-    table.insert("source".into(), sheet.source.to_string_lossy().into());
-    table.insert("images".into(), sheet.digest.clone().into());
+fn job_table(manifest: &Manifest) -> serde_json::Map<String, serde_json::Value> {
+    let mut table = manifest.settings.table();
+    table.insert("source".into(), manifest.source.to_string_lossy().into());
+    table.insert("images".into(), manifest.digest.clone().into());
     table
 }
 
@@ -219,8 +223,8 @@ fn differences(there: &serde_json::Value, wanted: &serde_json::Value) -> String 
 
 impl Job {
     /// What is to be made.
-    pub fn sheet(&self) -> &Sheet {
-        &self.sheet
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
     }
 
     /// Shards that an earlier run has finished.
@@ -235,7 +239,7 @@ impl Job {
 
     /// The folder that Spark's tasks are given.
     pub fn work(&self) -> PathBuf {
-        self.site.work()
+        self.output.work()
     }
 
     fn skips_left(&self) -> usize {
@@ -246,13 +250,13 @@ impl Job {
     pub fn run(
         mut self,
         threads: Threads,
-        watch: &mut dyn FnMut(&Live),
+        watch: &mut dyn FnMut(&JobProgress),
         stop: &AtomicBool,
-    ) -> Result<(Prepared, Live)> {
+    ) -> Result<(Prepared, JobProgress)> {
         self.check_skipped()?;
         let work = self.work();
         let skips = self.skips_left();
-        let (mut made, live) = pipeline::run(&work, &self.sheet, &self.pending, threads, skips, watch, stop)?;
+        let (mut made, live) = pipeline::run(&work, &self.manifest, &self.pending, threads, skips, watch, stop)?;
         let kept = self.done.len();
         self.done.append(&mut made);
         Ok((self.finish(kept)?, live))
@@ -265,11 +269,11 @@ impl Job {
     pub fn collect(mut self) -> Result<Prepared> {
         let (work, kept) = (self.work(), self.done.len());
         for &index in &self.pending {
-            let file = &self.sheet.shards[index].file;
-            let done = site::finished(&work, file).ok_or_else(|| {
+            let file = &self.manifest.shards[index].file;
+            let done = output_directory::finished(&work, file).ok_or_else(|| {
                 Error::failure(format!(
                     "{file} was not made; is {} a folder that this machine and all workers share? finished shards are kept: run the same command again",
-                    self.site.folder().display()
+                    self.output.folder().display()
                 ))
             })?;
             self.done.push(done);
@@ -295,32 +299,40 @@ impl Job {
     }
 
     fn finish(mut self, kept: usize) -> Result<Prepared> {
-        let place = |file: &str| self.sheet.shards.iter().position(|s| s.file == file);
+        let place = |file: &str| self.manifest.shards.iter().position(|s| s.file == file);
         self.done.sort_by_key(|done| place(&done.shard.file));
-        let settings = &self.sheet.settings;
+        let settings = &self.manifest.settings;
         let index = Index {
             format: 1,
             encoding: if settings.encoding == Encoding::Raw { "raw".into() } else { "jpeg".into() },
             shape: [settings.height, settings.width, settings.channels()],
-            classes: self.sheet.classes.clone(),
+            classes: self.manifest.classes.clone(),
             shards: self.done.iter().map(|d| d.shard.clone()).collect(),
-            settings: [("job".to_string(), serde_json::Value::Object(job_table(&self.sheet)))].into(),
+            settings: [("job".to_string(), serde_json::Value::Object(job_table(&self.manifest)))].into(),
             skipped: self.done.iter().flat_map(|d| d.skipped.clone()).collect(),
         };
         let bytes_read = self.done.iter().map(|d| d.bytes_read).sum();
-        self.site.finish(&index)?;
+        self.output.finish(&index)?;
         Ok(Prepared { index, kept, bytes_read })
     }
 }
 
 /// One task of a distributed run: makes some shards of the job in `work`, and says what it made. The job's lock is
 /// held by the process that submitted it; finished shards are left as they are.
-pub fn make_shards(work: &Path, shards: &[usize], threads: Threads, skip_bad: usize) -> Result<(Vec<Done>, Live)> {
-    let sheet = Sheet::read(work)?;
-    if let Some(wrong) = shards.iter().find(|&&s| s >= sheet.shards.len()) {
-        return Err(Error::user(format!("shard {wrong}: the job has {} shards", sheet.shards.len())));
+pub fn make_shards(
+    work: &Path,
+    shards: &[usize],
+    threads: Threads,
+    skip_bad: usize,
+) -> Result<(Vec<FinishedShard>, JobProgress)> {
+    let manifest = Manifest::read(work)?;
+    if let Some(wrong) = shards.iter().find(|&&s| s >= manifest.shards.len()) {
+        return Err(Error::user(format!("shard {wrong}: the job has {} shards", manifest.shards.len())));
     }
-    let pending: Vec<usize> =
-        shards.iter().copied().filter(|&s| site::finished(work, &sheet.shards[s].file).is_none()).collect();
-    pipeline::run(work, &sheet, &pending, threads, skip_bad, &mut |_| (), &AtomicBool::new(false))
+    let pending: Vec<usize> = shards
+        .iter()
+        .copied()
+        .filter(|&s| output_directory::finished(work, &manifest.shards[s].file).is_none())
+        .collect();
+    pipeline::run(work, &manifest, &pending, threads, skip_bad, &mut |_| (), &AtomicBool::new(false))
 }

@@ -10,13 +10,14 @@
 //! A worker takes an image through decode, resize and encode in one go, because the pixels are then still in its
 //! caches; the three are timed apart.
 
-use super::image::{Clocks, Maker};
-use super::shard::Open;
-use super::sheet::{Items, Sheet};
-use super::site::Done;
+use super::manifest::{Items, Manifest};
+use super::output_directory::FinishedShard;
+use super::record_maker::{Clocks, RecordMaker};
+use super::shard_writer::ShardWriter;
 use crate::panic::{self, caught, point};
 use crate::queue::Queue;
-use crate::stage::{Clock, Stage};
+use crate::stage::Clock;
+use paceline_base::stage::{Stage, StageFigures};
 use paceline_base::{Error, Result};
 use paceline_data::LARGEST_IMAGE;
 use std::cell::Cell;
@@ -43,7 +44,7 @@ pub struct Threads {
 
 /// What a watcher is told, some times a second.
 #[derive(Clone, Debug, Default)]
-pub struct Live {
+pub struct JobProgress {
     /// Images handled, left out ones included; those of shards that were finished before are not counted.
     pub images: u64,
     /// Images to be handled.
@@ -55,11 +56,11 @@ pub struct Live {
     /// Seconds since the beginning.
     pub seconds: f64,
     /// The stages.
-    pub stages: Vec<Stage>,
+    pub stages: Vec<StageFigures>,
 }
 
 /// An image file, read.
-struct Raw {
+struct ImageFile {
     number: u64,
     path: PathBuf,
     class: usize,
@@ -68,7 +69,7 @@ struct Raw {
 }
 
 /// An image, made.
-struct Made {
+struct MadeRecord {
     number: u64,
     class: usize,
     permit: u64,
@@ -117,11 +118,11 @@ struct Claims {
 }
 
 struct Shared<'a> {
-    sheet: &'a Sheet,
+    manifest: &'a Manifest,
     claims: Mutex<Claims>,
     permits: Permits,
-    raw: Queue<Raw>,
-    made: Queue<Made>,
+    raw: Queue<ImageFile>,
+    made: Queue<MadeRecord>,
     read: Clock,
     clocks: Clocks,
     write: Clock,
@@ -144,17 +145,17 @@ impl Drop for Ending<'_, '_> {
 /// Makes the `pending` shards of a job. `skip` more bad images may be left out.
 pub fn run(
     work: &Path,
-    sheet: &Sheet,
+    manifest: &Manifest,
     pending: &[usize],
     threads: Threads,
     skip: usize,
-    watch: &mut dyn FnMut(&Live),
+    watch: &mut dyn FnMut(&JobProgress),
     stop: &AtomicBool,
-) -> Result<(Vec<Done>, Live)> {
+) -> Result<(Vec<FinishedShard>, JobProgress)> {
     let begin = Instant::now();
-    let total: usize = pending.iter().map(|&s| sheet.shards[s].images).sum();
+    let total: usize = pending.iter().map(|&s| manifest.shards[s].images).sum();
     let shared = Shared {
-        sheet,
+        manifest,
         claims: Mutex::new(Claims {
             items: Items::open(work)?,
             shards: pending.iter().copied().collect(),
@@ -175,43 +176,47 @@ pub fn run(
         over: AtomicBool::new(false),
         panicked: Mutex::new(None),
     };
-    let live = || Live {
+    let live = || JobProgress {
         images: shared.handled.load(Ordering::Relaxed),
         total: total as u64,
-        bytes_read: shared.read.read("", 0).bytes,
-        bytes_written: shared.write.read("", 0).bytes,
+        bytes_read: shared.read.bytes(),
+        bytes_written: shared.write.bytes(),
         seconds: begin.elapsed().as_secs_f64(),
         stages: vec![
-            shared.read.read("read", threads.readers),
-            shared.clocks.decode.read("decode", threads.workers),
-            shared.clocks.resize.read("resize", threads.workers),
-            shared.clocks.encode.read("encode", threads.workers),
-            shared.write.read("write", 1),
+            shared.read.figures(Stage::Read, threads.readers),
+            shared.clocks.decode.figures(Stage::Decode, threads.workers),
+            shared.clocks.resize.figures(Stage::Resize, threads.workers),
+            shared.clocks.encode.figures(Stage::Encode, threads.workers),
+            shared.write.figures(Stage::Write, 1),
         ],
     };
     let result = std::thread::scope(|scope| {
         // Also when `watch` panics, or a thread cannot be started.
         let _ending = Ending(&shared);
-        let named = |name: &str| std::thread::Builder::new().name(name.into());
+        let named = |stage: Stage| std::thread::Builder::new().name(stage.name().into());
         let refused =
             |e: std::io::Error| Error::failure(format!("a thread cannot start: {e}; give fewer with --threads"));
         for _ in 0..threads.readers {
-            named("read").spawn_scoped(scope, || shared.guard("read", Shared::read_files)).map_err(refused)?;
+            named(Stage::Read)
+                .spawn_scoped(scope, || shared.guard(Stage::Read, Shared::read_files))
+                .map_err(refused)?;
         }
         for _ in 0..threads.workers {
-            named("decode").spawn_scoped(scope, || shared.guard("decode", Shared::make_records)).map_err(refused)?;
+            named(Stage::Decode)
+                .spawn_scoped(scope, || shared.guard(Stage::Decode, Shared::make_records))
+                .map_err(refused)?;
         }
-        let (to_seal, sealing) = mpsc::sync_channel::<Open>(2);
+        let (to_seal, sealing) = mpsc::sync_channel::<ShardWriter>(2);
         let shared = &shared;
-        let seal = move || sealing.into_iter().map(|open| shared.seal(open)).collect::<Result<Vec<Done>>>();
-        let sealer = named("seal").spawn_scoped(scope, seal).map_err(refused)?;
+        let seal = move || sealing.into_iter().map(|open| shared.seal(open)).collect::<Result<Vec<FinishedShard>>>();
+        let sealer = named(Stage::Seal).spawn_scoped(scope, seal).map_err(refused)?;
         let write = move || {
             let _ending = Ending(shared);
             let at = Cell::new(Path::new(""));
             let written = caught(|| shared.write_shards(work, pending, skip, &to_seal, &at));
-            written.unwrap_or_else(|why| Err(panic::error("write", at.get().display(), &why)))
+            written.unwrap_or_else(|why| Err(panic::error(Stage::Write.name(), at.get().display(), &why)))
         };
-        let writer = named("write").spawn_scoped(scope, write).map_err(refused)?;
+        let writer = named(Stage::Write).spawn_scoped(scope, write).map_err(refused)?;
         while !writer.is_finished() {
             std::thread::park_timeout(Duration::from_millis(50));
             if stop.load(Ordering::Relaxed) {
@@ -219,12 +224,13 @@ pub fn run(
             }
             watch(&live());
         }
-        let gone = |stage: &str| {
-            let stage = stage.to_string();
-            move |panic: Box<dyn std::any::Any + Send>| panic::error(&stage, work.display(), &panic::message(&*panic))
+        let gone = |stage: Stage| {
+            move |panic: Box<dyn std::any::Any + Send>| {
+                panic::error(stage.name(), work.display(), &panic::message(&*panic))
+            }
         };
-        let written = writer.join().map_err(gone("write"))?;
-        let sealed = sealer.join().map_err(gone("seal"))?;
+        let written = writer.join().map_err(gone(Stage::Write))?;
+        let sealed = sealer.join().map_err(gone(Stage::Seal))?;
         written.and(sealed)
     });
     let live = live();
@@ -251,13 +257,13 @@ impl Shared<'_> {
     }
 
     /// The whole life of a thread: a panic between items ends the job too.
-    fn guard(&self, stage: &str, life: impl FnOnce(&Self)) {
+    fn guard(&self, stage: Stage, life: impl FnOnce(&Self)) {
         if let Err(why) = caught(|| life(self)) {
-            self.fail(panic::error(stage, self.sheet.source.display(), &why));
+            self.fail(panic::error(stage.name(), self.manifest.source.display(), &why));
         }
     }
 
-    fn claim(&self) -> Option<Raw> {
+    fn claim(&self) -> Option<ImageFile> {
         let mut claims = self.claims.lock().unwrap_or_else(PoisonError::into_inner);
         if self.over.load(Ordering::Relaxed) {
             return None;
@@ -265,8 +271,8 @@ impl Shared<'_> {
         let mut damage = None;
         if claims.left == 0 {
             let shard = claims.shards.pop_front()?;
-            claims.left = self.sheet.shards[shard].images;
-            damage = claims.items.seek(&self.sheet.shards[shard]).err();
+            claims.left = self.manifest.shards[shard].images;
+            damage = claims.items.seek(&self.manifest.shards[shard]).err();
         }
         let item = match damage {
             Some(e) => Err(e),
@@ -279,9 +285,11 @@ impl Shared<'_> {
             Ok(item) => {
                 // The true size is found out when it is read; this bounds what is under way.
                 let size = std::fs::metadata(&item.path).map_or(0, |m| m.len()).min(LARGEST_IMAGE);
-                Raw { number, path: item.path, class: item.class as usize, permit: size, bytes: Ok(Vec::new()) }
+                ImageFile { number, path: item.path, class: item.class as usize, permit: size, bytes: Ok(Vec::new()) }
             }
-            Err(e) => Raw { number, path: PathBuf::new(), class: 0, permit: 0, bytes: Err(e.message().to_string()) },
+            Err(e) => {
+                ImageFile { number, path: PathBuf::new(), class: 0, permit: 0, bytes: Err(e.message().to_string()) }
+            }
         };
         // Still under the lock: permits go out in the order of the records.
         let begin = Instant::now();
@@ -295,12 +303,12 @@ impl Shared<'_> {
             if raw.bytes.is_ok() {
                 let begin = Instant::now();
                 let read = caught(|| {
-                    point("read", raw.path.display());
+                    point(Stage::Read.name(), raw.path.display());
                     read_file(&raw.path, raw.permit)
                 });
                 match read {
                     Ok(bytes) => raw.bytes = bytes,
-                    Err(why) => return self.fail(panic::error("read", raw.path.display(), &why)),
+                    Err(why) => return self.fail(panic::error(Stage::Read.name(), raw.path.display(), &why)),
                 }
                 self.read.worked(raw.bytes.as_ref().map_or(0, Vec::len), begin.elapsed());
             }
@@ -313,13 +321,13 @@ impl Shared<'_> {
     }
 
     fn make_records(&self) {
-        let mut maker = Maker::new(&self.sheet.settings, &self.sheet.classes, &self.clocks);
+        let mut maker = RecordMaker::new(&self.manifest.settings, &self.manifest.classes, &self.clocks);
         while let Some((raw, starved)) = self.raw.take() {
             let read = raw.bytes.as_ref().map_or(0, Vec::len) as u64;
             let record = raw.bytes.map(|bytes| {
                 let mut record = Vec::new();
                 let made = caught(|| {
-                    point("decode", raw.path.display());
+                    point(Stage::Decode.name(), raw.path.display());
                     maker.make(&bytes, raw.class, &mut record)
                 });
                 made.map(|made| made.map(|()| record).map_err(|e| format!("{}: {e}", raw.path.display())))
@@ -327,10 +335,10 @@ impl Shared<'_> {
             // A panic is a bug, not a bad image: it is never one of those that may be left out.
             let record = match record {
                 Ok(Ok(record)) => record,
-                Ok(Err(why)) => return self.fail(panic::error(maker.stage(), raw.path.display(), &why)),
+                Ok(Err(why)) => return self.fail(panic::error(maker.stage().name(), raw.path.display(), &why)),
                 Err(why) => Err(why),
             };
-            let made = Made { number: raw.number, class: raw.class, permit: raw.permit, read, record };
+            let made = MadeRecord { number: raw.number, class: raw.class, permit: raw.permit, read, record };
             let Some(blocked) = self.made.put(made) else { break };
             maker.waited(starved, blocked);
         }
@@ -338,13 +346,13 @@ impl Shared<'_> {
     }
 
     /// Gives a shard its name; a panic leaves nothing of it.
-    fn seal(&self, shard: Open) -> Result<Done> {
+    fn seal(&self, shard: ShardWriter) -> Result<FinishedShard> {
         let name = shard.name().to_string();
         let sealed = caught(|| {
-            point("seal", &name);
+            point(Stage::Seal.name(), &name);
             shard.seal()
         });
-        sealed.unwrap_or_else(|why| Err(panic::error("seal", &name, &why)))
+        sealed.unwrap_or_else(|why| Err(panic::error(Stage::Seal.name(), &name, &why)))
     }
 
     /// Puts records back in order and writes them. Which bad image is one too many is decided here, in order, so it is
@@ -354,16 +362,17 @@ impl Shared<'_> {
         work: &Path,
         pending: &[usize],
         mut skip: usize,
-        to_seal: &mpsc::SyncSender<Open>,
+        to_seal: &mpsc::SyncSender<ShardWriter>,
         at: &Cell<&'a Path>,
     ) -> Result<()> {
-        let mut early: BTreeMap<u64, Made> = BTreeMap::new();
+        let mut early: BTreeMap<u64, MadeRecord> = BTreeMap::new();
         let mut due = 0u64;
         for &index in pending {
-            let planned = &self.sheet.shards[index];
+            let planned = &self.manifest.shards[index];
             at.set(Path::new(&planned.file));
-            point("write", work.join(&planned.file).display());
-            let mut shard = Open::begin(work, planned, self.sheet.classes.len(), self.sheet.settings.packing)?;
+            point(Stage::Write.name(), work.join(&planned.file).display());
+            let mut shard =
+                ShardWriter::begin(work, planned, self.manifest.classes.len(), self.manifest.settings.packing)?;
             for _ in 0..planned.images {
                 let made = loop {
                     if let Some(made) = early.remove(&due) {

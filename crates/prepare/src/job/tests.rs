@@ -20,13 +20,19 @@ fn photos(folder: &Path, count: u8) -> PathBuf {
     path
 }
 
-fn order(folder: &Path, destination: &str, skip_bad: usize) -> Order {
+fn spec(folder: &Path, destination: &str, skip_bad: usize) -> JobSpec {
     let settings = Settings { width: 8, height: 8, shards: 3, ..Settings::default() };
-    Order { source: folder.join("photos"), destination: folder.join(destination), settings, skip_bad, one_class: false }
+    JobSpec {
+        source: folder.join("photos"),
+        destination: folder.join(destination),
+        settings,
+        skip_bad,
+        one_class: false,
+    }
 }
 
-fn run(order: &Order) -> Result<Prepared> {
-    match begin(order)? {
+fn run(spec: &JobSpec) -> Result<Prepared> {
+    match begin(spec)? {
         Begun::Complete(prepared) => Ok(*prepared),
         Begun::Job(job) => {
             let threads = Threads { readers: 2, workers: 3 };
@@ -60,8 +66,8 @@ fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
 fn survives(stage: &str, part: &str) {
     let folder = tempfile::tempdir().unwrap();
     photos(folder.path(), 12);
-    run(&order(folder.path(), "whole", 0)).unwrap();
-    let wanted = order(folder.path(), "shards", 5);
+    run(&spec(folder.path(), "whole", 0)).unwrap();
+    let wanted = spec(folder.path(), "shards", 5);
     // The temporary folder's name is what no other test has.
     let unique = folder.path().file_name().unwrap().to_string_lossy().into_owned();
     let item = if part.is_empty() { unique } else { format!("{unique}/{part}") };
@@ -90,7 +96,7 @@ fn a_panic_in_any_stage_ends_the_job() {
 fn a_watcher_that_panics_leaves_no_thread_behind() {
     let folder = tempfile::tempdir().unwrap();
     photos(folder.path(), 12);
-    let wanted = order(folder.path(), "shards", 0);
+    let wanted = spec(folder.path(), "shards", 0);
     let Begun::Job(job) = begin(&wanted).unwrap() else { panic!("there is work to do") };
     let panicked = ends(move || {
         let threads = Threads { readers: 1, workers: 1 };
@@ -121,7 +127,7 @@ fn a_damaged_shard_is_made_again_under_the_same_allowance() {
     let source = photos(folder.path(), 18);
     std::fs::write(source.join("a/04.png"), b"no image").unwrap();
     std::fs::write(source.join("b/07.png"), b"").unwrap();
-    let wanted = order(folder.path(), "shards", 2);
+    let wanted = spec(folder.path(), "shards", 2);
     let first = run(&wanted).unwrap();
     assert_eq!(first.index.skipped.len(), 2, "{:?}", first.index.skipped);
     let before = files(&wanted.destination);
@@ -138,7 +144,7 @@ fn a_damaged_shard_is_made_again_under_the_same_allowance() {
     }
     // Fewer may be left out than are: said before anything is made.
     std::fs::remove_file(wanted.destination.join(&first.index.shards[0].file)).unwrap();
-    let error = run(&Order { skip_bad: 0, ..wanted.clone() }).unwrap_err();
+    let error = run(&JobSpec { skip_bad: 0, ..wanted.clone() }).unwrap_err();
     assert!(error.message().contains("--skip-bad"), "{error}");
     assert_eq!(run(&wanted).unwrap().index, first.index);
 }

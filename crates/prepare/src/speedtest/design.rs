@@ -16,7 +16,7 @@ const PART: (usize, usize) = (3, 2);
 
 /// A source, as the design needs to know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct StudiedSource {
     /// What it is called in tables.
     pub name: String,
     /// Where it is.
@@ -79,7 +79,7 @@ impl Design {
     }
 
     /// Lists the cells of these sources.
-    pub fn cells(&self, sources: &[Wanted]) -> Designed {
+    pub fn cells(&self, sources: &[StudiedSource]) -> Designed {
         let mut designed = Designed { cells: Vec::new(), reasons: Vec::new(), warnings: Vec::new() };
         for source in sources {
             self.add(source, &mut designed);
@@ -118,7 +118,7 @@ impl Design {
         designed
     }
 
-    fn add(&self, source: &Wanted, designed: &mut Designed) {
+    fn add(&self, source: &StudiedSource, designed: &mut Designed) {
         let (mut wrapped, mut left_out) = (0, 0);
         for (p, &page_cache) in self.page_cache.iter().enumerate() {
             if page_cache == PageCache::Cold
@@ -171,7 +171,7 @@ impl Design {
 
     fn cell(
         &self,
-        source: &Wanted,
+        source: &StudiedSource,
         batch: usize,
         batches: usize,
         repetition: usize,
@@ -235,8 +235,8 @@ mod tests {
         }
     }
 
-    fn source(images: usize) -> Wanted {
-        Wanted { name: "photos".into(), path: "photos".into(), form: Form::Files, images, stays_warm: None }
+    fn source(images: usize) -> StudiedSource {
+        StudiedSource { name: "photos".into(), path: "photos".into(), form: Form::Files, images, stays_warm: None }
     }
 
     #[test]
@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_cold_is_said() {
-        let designed = design().cells(&[Wanted { stays_warm: Some("it is in memory".into()), ..source(1000) }]);
+        let designed = design().cells(&[StudiedSource { stays_warm: Some("it is in memory".into()), ..source(1000) }]);
         assert!(designed.cells.iter().all(|c| c.page_cache == PageCache::Warm));
         assert_eq!(designed.warnings[0], "photos is not measured cold: it is in memory");
     }

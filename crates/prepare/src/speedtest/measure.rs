@@ -10,16 +10,16 @@ use paceline_base::{Error, Result};
 use paceline_record::{Cell, Form, Measurement, PageCache, Variant};
 
 use super::page_cache;
-use super::partition::{Kept, Share, Stopped, Tally, Worker, deal};
-use super::source::Source;
+use super::partition::{Interruption, KeptImages, Share, Tally, Worker, deal};
+use super::source::ListedSource;
 use crate::panic;
 
 /// Measures cells, one after another, and keeps between them what caching variants keep.
 pub struct Measurer {
     engine: String,
     host: String,
-    sources: HashMap<PathBuf, Source>,
-    kept: HashMap<(PathBuf, Variant), Arc<Kept>>,
+    sources: HashMap<PathBuf, ListedSource>,
+    kept: HashMap<(PathBuf, Variant), Arc<KeptImages>>,
     /// For each source and number of partitions the largest data set that is in the page cache.
     warm: HashMap<(PathBuf, usize), usize>,
     /// How many of a source's files are known to be on the disk.
@@ -50,10 +50,9 @@ pub fn measure_cells(
 impl Measurer {
     /// A measurer that has seen nothing yet; `engine` is what schedules it.
     pub fn new(engine: &str) -> Self {
-        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         Self {
             engine: engine.into(),
-            host: host.trim().into(),
+            host: paceline_system::host_name(),
             sources: HashMap::new(),
             kept: HashMap::new(),
             warm: HashMap::new(),
@@ -73,13 +72,13 @@ impl Measurer {
             )));
         }
         if !self.sources.contains_key(&cell.path) {
-            let source = Source::open(&cell.path, cell.form, cell.seed, cell.skip_bad)?;
+            let source = ListedSource::open(&cell.path, cell.form, cell.seed, cell.skip_bad)?;
             self.sources.insert(cell.path.clone(), source);
         }
         loop {
             match self.attempt(cell)? {
                 Ok(measurement) => return Ok(measurement),
-                Err(Stopped::Bad { sample, why, ends }) => match self.sources.get_mut(&cell.path) {
+                Err(Interruption::Bad { sample, why, ends }) => match self.sources.get_mut(&cell.path) {
                     Some(source) => {
                         source.skip(sample, why)?;
                         if ends {
@@ -88,15 +87,15 @@ impl Measurer {
                     }
                     None => return Err(Error::internal("a source that was listed is gone")),
                 },
-                Err(Stopped::Panicked { place, why }) => return Err(panic::error("measure", place, &why)),
-                Err(Stopped::Empty) => {
+                Err(Interruption::Panicked { place, why }) => return Err(panic::error("measure", place, &why)),
+                Err(Interruption::Empty) => {
                     return Err(Error::user(format!("{}: there are no images that can be read", cell.path.display())));
                 }
             }
         }
     }
 
-    fn attempt(&mut self, cell: &Cell) -> Result<std::result::Result<Measurement, Stopped>> {
+    fn attempt(&mut self, cell: &Cell) -> Result<std::result::Result<Measurement, Interruption>> {
         let Some(source) = self.sources.get(&cell.path) else {
             return Err(Error::internal("a source that was not listed"));
         };
@@ -157,7 +156,7 @@ impl Measurer {
 }
 
 /// The files that a cell may read.
-fn touched<'a>(cell: &Cell, source: &'a Source) -> &'a [PathBuf] {
+fn touched<'a>(cell: &Cell, source: &'a ListedSource) -> &'a [PathBuf] {
     let files = source.files();
     match source.form {
         // Bad ones in between move the end.
@@ -167,7 +166,12 @@ fn touched<'a>(cell: &Cell, source: &'a Source) -> &'a [PathBuf] {
 }
 
 /// All partitions of a cell, on as many threads as it says.
-fn run(cell: &Cell, source: &Source, kept: Option<&Kept>, shares: &[Share]) -> std::result::Result<Tally, Stopped> {
+fn run(
+    cell: &Cell,
+    source: &ListedSource,
+    kept: Option<&KeptImages>,
+    shares: &[Share],
+) -> std::result::Result<Tally, Interruption> {
     let next = AtomicUsize::new(0);
     let total = Mutex::new(Ok(Tally::default()));
     let work = || {

@@ -1,6 +1,6 @@
 //! Throughput studies: how fast images come from files and from records.
 //!
-//! 1. [`Source::open`] recognises what a path holds.
+//! 1. [`ListedSource::open`] recognises what a path holds.
 //! 2. [`Design::cells`] lists what to measure, in an order that mixes all parameters by the seed, so that a machine that
 //!    becomes slower does not look like an effect of one of them.
 //! 3. A [`Measurer`] measures one [`Cell`](paceline_record::Cell) after another. A cell holds all that is needed, so that
@@ -14,7 +14,7 @@ mod page_cache;
 mod partition;
 mod source;
 
-pub use design::{Design, Designed, Wanted};
+pub use design::{Design, Designed, StudiedSource};
 pub use measure::{Measurer, measure_cells};
 pub use page_cache::can_drop;
-pub use source::{Source, recognise};
+pub use source::{ListedSource, recognise};

@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use paceline_data::example::Example;
 use paceline_data::shards::{Encoding, FeatureNames, Layout};
 use paceline_data::tfrecord::Reader;
-use paceline_data::{DataError, RecordError};
-use paceline_image::{Colour, Decoder, Fit, Pixels, Resizer, Target, Window};
+use paceline_data::{DataError, RecordError, Scratch};
+use paceline_image::{Colour, Fit, Target};
 use paceline_record::{Cell, Form};
 
-use super::source::{Sample, Source};
+use super::source::{ListedSource, Sample};
 use crate::panic::{caught, point};
 
 /// What caching variants may keep, each.
@@ -22,12 +22,12 @@ const FRAME: u64 = 16;
 
 /// Images that a caching variant keeps between measurements.
 #[derive(Default)]
-pub(super) struct Kept {
+pub(super) struct KeptImages {
     images: RwLock<HashMap<Sample, Box<[u8]>>>,
     bytes: AtomicU64,
 }
 
-impl Kept {
+impl KeptImages {
     /// Appends a kept image to the batch; false if it is not there.
     fn copy(&self, sample: Sample, batch: &mut Vec<u8>) -> bool {
         let images = self.images.read().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -54,7 +54,7 @@ pub(super) struct Tally {
 }
 
 /// Why a partition stopped.
-pub(super) enum Stopped {
+pub(super) enum Interruption {
     /// An image that cannot be read or decoded.
     Bad {
         sample: Sample,
@@ -79,7 +79,7 @@ pub(super) struct Share {
 
 /// Deals the batches to the partitions, in order and as evenly as possible. Partitions without work are left out; of
 /// records there are not more than shards, since a shard is read from its beginning.
-pub(super) fn deal(cell: &Cell, source: &Source) -> Vec<Share> {
+pub(super) fn deal(cell: &Cell, source: &ListedSource) -> Vec<Share> {
     let files = if source.form == Form::Records { source.files().len() } else { usize::MAX };
     let of = cell.partitions.min(cell.batches).min(files).max(1);
     (0..of)
@@ -93,12 +93,9 @@ pub(super) fn deal(cell: &Cell, source: &Source) -> Vec<Share> {
 /// A worker: its scratch memory.
 pub(super) struct Worker<'a> {
     cell: &'a Cell,
-    source: &'a Source,
-    kept: Option<&'a Kept>,
-    decoder: Decoder,
-    resizer: Resizer,
-    decoded: Pixels,
-    resized: Pixels,
+    source: &'a ListedSource,
+    kept: Option<&'a KeptImages>,
+    scratch: Scratch,
     bytes: Vec<u8>,
     batch: Vec<u8>,
     tally: Tally,
@@ -107,15 +104,12 @@ pub(super) struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    pub(super) fn new(cell: &'a Cell, source: &'a Source, kept: Option<&'a Kept>) -> Self {
+    pub(super) fn new(cell: &'a Cell, source: &'a ListedSource, kept: Option<&'a KeptImages>) -> Self {
         Self {
             cell,
             source,
             kept,
-            decoder: Decoder::default(),
-            resizer: Resizer::default(),
-            decoded: Pixels::default(),
-            resized: Pixels::default(),
+            scratch: Scratch::default(),
             bytes: Vec::new(),
             batch: Vec::new(),
             tally: Tally::default(),
@@ -124,7 +118,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Does one partition. A panic stops it with the place that it had come to.
-    pub(super) fn run(&mut self, share: Share) -> Result<Tally, Stopped> {
+    pub(super) fn run(&mut self, share: Share) -> Result<Tally, Interruption> {
         let done = caught(|| self.partition(share));
         done.unwrap_or_else(|why| {
             let file = self.at.and_then(|sample| Some((self.source.files().get(sample.file as usize)?, sample.record)));
@@ -133,11 +127,11 @@ impl<'a> Worker<'a> {
                 (Some((file, _)), Form::Files) => file.display().to_string(),
                 (None, _) => self.source.path.display().to_string(),
             };
-            Err(Stopped::Panicked { place, why })
+            Err(Interruption::Panicked { place, why })
         })
     }
 
-    fn partition(&mut self, share: Share) -> Result<Tally, Stopped> {
+    fn partition(&mut self, share: Share) -> Result<Tally, Interruption> {
         self.tally = Tally::default();
         match self.source.form {
             Form::Files => self.files(share)?,
@@ -163,14 +157,14 @@ impl<'a> Worker<'a> {
         found
     }
 
-    fn files(&mut self, share: Share) -> Result<(), Stopped> {
+    fn files(&mut self, share: Share) -> Result<(), Interruption> {
         let (first, count) = (share.first_batch * self.cell.batch, share.batches * self.cell.batch);
         let good: Vec<u32> = (0..self.source.files().len() as u32)
             .filter(|&file| !self.source.is_bad(Sample { file, record: 0 }))
             .take(first + count)
             .collect();
         if good.is_empty() {
-            return Err(Stopped::Empty);
+            return Err(Interruption::Empty);
         }
         for position in first..first + count {
             let sample = Sample { file: good[position % good.len()], record: 0 };
@@ -181,7 +175,7 @@ impl<'a> Worker<'a> {
                 let read = paceline_data::open_regular(path).and_then(|mut file| file.read_to_end(&mut bytes));
                 let bad = |why: String| {
                     let why = format!("{}: {why}", path.display());
-                    Stopped::Bad { sample, why, ends: false }
+                    Interruption::Bad { sample, why, ends: false }
                 };
                 read.map_err(|e| bad(e.to_string()))?;
                 self.tally.bytes += bytes.len() as u64;
@@ -194,7 +188,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Reads the shards `number`, `number + of`, … from their beginnings, and again from the first when all are done.
-    fn records(&mut self, share: Share) -> Result<(), Stopped> {
+    fn records(&mut self, share: Share) -> Result<(), Interruption> {
         let wanted = (share.batches * self.cell.batch) as u64;
         let mine: Vec<u32> = (share.number..self.source.files().len()).step_by(share.of).map(|f| f as u32).collect();
         loop {
@@ -206,12 +200,12 @@ impl<'a> Worker<'a> {
                 }
             }
             if self.tally.images == before {
-                return Err(Stopped::Empty);
+                return Err(Interruption::Empty);
             }
         }
     }
 
-    fn shard(&mut self, file: u32, wanted: u64) -> Result<(), Stopped> {
+    fn shard(&mut self, file: u32, wanted: u64) -> Result<(), Interruption> {
         let path = &self.source.files()[file as usize];
         let name = path.display().to_string();
         let mut reader: Option<Reader<std::fs::File>> = None;
@@ -228,12 +222,12 @@ impl<'a> Worker<'a> {
                 self.count();
                 continue;
             }
-            let bad = |why: String, ends: bool| Stopped::Bad { sample, why, ends };
+            let bad = |why: String, ends: bool| Interruption::Bad { sample, why, ends };
             if reader.is_none() {
                 let file = paceline_data::open_regular(path).map_err(|e| bad(format!("{name}: {e}"), true))?;
                 reader = Some(Reader::new(file, &name, self.cell.verify).map_err(|e| bad(e.to_string(), true))?);
             }
-            let Some(open) = &mut reader else { return Err(Stopped::Empty) };
+            let Some(open) = &mut reader else { return Err(Interruption::Empty) };
             let mut bytes = std::mem::take(&mut self.bytes);
             let found = loop {
                 let found = open.next(&mut bytes);
@@ -283,27 +277,16 @@ impl<'a> Worker<'a> {
         if self.cell.decode {
             let size = self.cell.size;
             let target = Target { width: size, height: size, fit: Fit::Crop, full: false };
-            let window = match raw {
-                None => {
-                    let decoded = self.decoder.decode_for(bytes, Colour::Rgb, &target, &mut self.decoded);
-                    decoded.map_err(|e| e.to_string())?.1
-                }
+            let pixels = match raw {
+                None => self.scratch.decode_to(bytes, Colour::Rgb, &target).map_err(|e| e.to_string())?,
                 Some([height, width, channels]) => {
                     if bytes.len() != height * width * channels || ![1, 3].contains(&channels) {
                         return Err(format!("{} bytes are no image of {height}×{width}×{channels}", bytes.len()));
                     }
-                    self.decoded = Pixels { width, height, channels, data: bytes.to_vec() };
-                    let side = width.min(height) as f64;
-                    let (left, top) = ((width as f64 - side) / 2.0, (height as f64 - side) / 2.0);
-                    Window { left, top, width: side, height: side }
+                    self.scratch.place_to(bytes, [height, width, channels], &target)
                 }
             };
-            if (self.decoded.width, self.decoded.height) == (size, size) {
-                self.batch.extend_from_slice(&self.decoded.data);
-            } else {
-                self.resizer.resize(&self.decoded, &window, &target, &mut self.resized);
-                self.batch.extend_from_slice(&self.resized.data);
-            }
+            self.batch.extend_from_slice(&pixels.data);
         } else {
             self.batch.extend_from_slice(bytes);
         }

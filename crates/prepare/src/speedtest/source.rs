@@ -20,7 +20,7 @@ pub(super) struct Sample {
 
 /// A listed source.
 #[derive(Debug)]
-pub struct Source {
+pub struct ListedSource {
     /// Where it is.
     pub path: PathBuf,
     /// What it holds.
@@ -72,7 +72,7 @@ pub fn recognise(path: &Path) -> Result<Form> {
     Err(Error::user(format!("{}: there is no such file or folder{hint}", path.display())))
 }
 
-impl Source {
+impl ListedSource {
     /// Lists what is at `path`.
     ///
     /// # Errors

@@ -20,7 +20,8 @@ use std::path::Path;
 use maud::{Markup, PreEscaped, Render, html as markup};
 use paceline_base::Result;
 use paceline_base::text::is_unseen;
-use paceline_record::{RunData, StepRecord, Summary, Work, atomic};
+use paceline_record::{RunData, StepRecord, Summary, Work};
+use paceline_system::atomic;
 
 use crate::compare::compare_summaries;
 use crate::digest;

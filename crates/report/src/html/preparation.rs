@@ -1,7 +1,7 @@
 //! Preparations in the page: figures, throughput over time, and what every stage did.
 
 use maud::{Markup, html};
-use paceline_base::stage::Stage;
+use paceline_base::stage::StageFigures;
 use paceline_base::text;
 use paceline_record::{ProgressRecord, RunData, Summary};
 
@@ -150,7 +150,7 @@ fn stages(pairs: &[(&RunData, &Summary)]) -> Markup {
     }
 }
 
-fn stage_bar(stage: &Stage, seconds: f64) -> Markup {
+fn stage_bar(stage: &StageFigures, seconds: f64) -> Markup {
     let all = (seconds * stage.threads as f64).max(f64::MIN_POSITIVE);
     let each = if stage.items > 0 { text::duration(stage.busy / stage.items as f64) } else { String::new() };
     let label = |share: f64| if share > 0.055 { format!("{:.0}", share * 100.0) } else { String::new() };

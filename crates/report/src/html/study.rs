@@ -4,7 +4,8 @@ use std::path::Path;
 
 use maud::{Markup, html};
 use paceline_base::{Result, text};
-use paceline_record::{PageCache, Status, Study, atomic};
+use paceline_record::{PageCache, Status, Study};
+use paceline_system::atomic;
 
 use super::chart::COLOURS;
 use super::words::{end_of_card, facts_list, finding, list, tile_of};

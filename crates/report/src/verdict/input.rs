@@ -1,6 +1,6 @@
 //! What the stages of the training input say: which one is slow, and which knob helps.
 
-use paceline_base::stage::Stage;
+use paceline_base::stage::{Stage, StageFigures};
 use paceline_base::text;
 use paceline_base::{Activity, TimeSplit};
 use paceline_record::InputFacts;
@@ -13,7 +13,7 @@ use crate::format::share;
 const WAITING: f64 = 0.5;
 
 /// Training waits for samples that are decoded while it runs.
-pub fn input_bound(split: &[TimeSplit], facts: &InputFacts, stages: &[Stage]) -> Option<Verdict> {
+pub fn input_bound(split: &[TimeSplit], facts: &InputFacts, stages: &[StageFigures]) -> Option<Verdict> {
     let all = split.iter().copied().sum::<TimeSplit>();
     let input = all.fractions().get(Activity::Input);
     if input <= BOUND {
@@ -22,7 +22,7 @@ pub fn input_bound(split: &[TimeSplit], facts: &InputFacts, stages: &[Stage]) ->
     let verdict = |reason: String, advice: String| {
         Some(Verdict::new(Topic::InputBound, Level::Warning, "input bound", reason, advice))
     };
-    let delivery = stages.iter().find(|stage| stage.name == "deliver");
+    let delivery = stages.iter().find(|stage| stage.is(Stage::Deliver));
     let waited = delivery.map_or(0.0, |stage| stage.starved) / all.input;
     let work: f64 = working(stages).map(|stage| stage.busy).sum();
     let slowest = working(stages).max_by(|a, b| a.busy.total_cmp(&b.busy));
@@ -44,8 +44,8 @@ pub fn input_bound(split: &[TimeSplit], facts: &InputFacts, stages: &[Stage]) ->
     )
 }
 
-fn working(stages: &[Stage]) -> impl Iterator<Item = &Stage> {
-    stages.iter().filter(|stage| stage.name != "deliver")
+fn working(stages: &[StageFigures]) -> impl Iterator<Item = &StageFigures> {
+    stages.iter().filter(|stage| !stage.is(Stage::Deliver))
 }
 
 /// What helps against a slow stage, the most helpful first.
@@ -84,8 +84,8 @@ fn knobs(stage: &str, facts: &InputFacts) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn stage(name: &str, busy: f64, starved: f64) -> Stage {
-        Stage { name: name.into(), busy, starved, items: 1, ..Stage::default() }
+    fn stage(name: &str, busy: f64, starved: f64) -> StageFigures {
+        StageFigures { name: name.into(), busy, starved, items: 1, ..StageFigures::default() }
     }
 
     fn facts() -> InputFacts {

@@ -4,7 +4,8 @@
 use std::path::Path;
 
 use paceline_base::TimeSplit;
-use paceline_record::{EpochRecord, Exactness, Machine, RunData, RunDir, Status, StepRecord, Summary, read_run};
+use paceline_record::{EpochRecord, Exactness, RunData, RunDir, Status, StepRecord, Summary, read_run};
+use paceline_system::Machine;
 
 /// What a sample run should look like.
 #[derive(Clone)]

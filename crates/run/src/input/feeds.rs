@@ -1,9 +1,9 @@
 //! What brings the samples of a run to the ranks of this process: which sample stands where, and the feeds that decode.
 
 use super::{RunData, augment, threads};
-use crate::placement::Pool;
+use crate::local_data::Pool;
 use paceline_base::portion::Portion;
-use paceline_base::stage::Stage;
+use paceline_base::stage::StageFigures;
 use paceline_base::{Error, Result};
 use paceline_config::{Auto, Config};
 use paceline_data::{Order, Part, Visits};
@@ -141,7 +141,7 @@ impl<'a> Feeds<'a> {
     }
 
     /// What the stages of the training input did.
-    pub fn stages(&self) -> Vec<Stage> {
+    pub fn stages(&self) -> Vec<StageFigures> {
         self.training.feed.as_ref().map(Feed::stages).unwrap_or_default()
     }
 }

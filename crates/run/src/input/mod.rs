@@ -4,15 +4,15 @@ mod feeds;
 
 pub use feeds::{Feeds, evaluation, rows_ahead};
 
-use crate::placement::{Local, Pool};
+use crate::local_data::{Local, Pool};
 use paceline_base::{Error, Kind, Result, text};
 use paceline_comm::world::started_here;
 use paceline_config::{Auto, CacheName, Config};
 use paceline_data::shards::FeatureNames;
-use paceline_data::{Catalogue, DataSet, Options, Part, Source, Split, Still};
+use paceline_data::{Catalogue, DataSet, ImagesInMemory, Options, Part, Source, Split};
 use paceline_prepare::feed::{Augment, DiskCache, MemoryCache, cache, check};
 use paceline_record::InputFacts;
-use paceline_record::threads::cores;
+use paceline_system::threads::cores;
 use std::sync::Arc;
 
 /// The share of free memory that a cache may take.
@@ -38,7 +38,7 @@ pub struct RunData {
 
 /// Opens the data and splits it.
 pub fn open_data(config: &Config) -> Result<RunData> {
-    paceline_record::threads::check_threads("data.threads", 1, threads(config))?;
+    paceline_system::threads::check_threads("data.threads", 1, threads(config))?;
     let catalogue = Catalogue::from_env();
     let data = &config.data;
     let options = Options {
@@ -47,7 +47,7 @@ pub fn open_data(config: &Config) -> Result<RunData> {
         fit: data.fit.into(),
         verify: data.verify,
         skip_bad: data.skip_bad,
-        memory: Some(paceline_record::machine::free_memory_bytes()).filter(|&free| free > 0),
+        memory: Some(paceline_system::machine::free_memory_bytes()).filter(|&free| free > 0),
         names: FeatureNames { image: data.image.clone(), label: data.label.clone() },
     };
     let mut set = catalogue.open(&data.name, &options)?;
@@ -77,7 +77,7 @@ pub fn open_data(config: &Config) -> Result<RunData> {
     }
     let mut parts = data.validation.apply(&set, config.train.seed)?;
     if let (Part::Memory(samples), false) = (&parts.train, augment.is_nothing()) {
-        let still = Still::new(samples.clone()).ok_or_else(|| {
+        let still = ImagesInMemory::new(samples.clone()).ok_or_else(|| {
             Error::user(format!("augment: {} holds no images of bytes; remove the [augment] keys", data.name))
         })?;
         parts.train = Part::Stream(Arc::new(still));
@@ -139,7 +139,7 @@ fn keep_decoded(
     let mut caches = Vec::new();
     let mut left = match config.data.cache_limit {
         Auto::Is(gigabytes) => (gigabytes * 1e9) as u64,
-        Auto::Auto => (FREE_SHARE * paceline_record::machine::free_memory_bytes() as f64) as u64,
+        Auto::Auto => (FREE_SHARE * paceline_system::machine::free_memory_bytes() as f64) as u64,
     };
     // Where the data lies, whatever folder this process runs in.
     let origin = match std::path::absolute(&set.origin) {

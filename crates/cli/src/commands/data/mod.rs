@@ -8,7 +8,7 @@ use crate::screen::{self, say};
 use indicatif::{ProgressBar, ProgressStyle};
 use paceline::base::layout;
 use paceline::data::Catalogue;
-use paceline::data::info::Look;
+use paceline::data::info::InfoOptions;
 use paceline::{Error, Result};
 use std::path::Path;
 
@@ -19,7 +19,7 @@ pub fn run(flags: &Data) -> Result<()> {
         DataCommand::List { json } => list(&catalogue, *json),
         DataCommand::Get { name, from, url } => get(&catalogue, name, from.as_deref(), url.as_deref()),
         DataCommand::Info { what, first, png, no_verify, skip_bad, json } => {
-            let look = Look { first: *first, verify: !no_verify, skip_bad: *skip_bad };
+            let look = InfoOptions { first: *first, verify: !no_verify, skip_bad: *skip_bad };
             info(&catalogue, what, &look, png.as_deref(), *json)
         }
         DataCommand::Cache(flags) => cache::run(&catalogue, flags),
@@ -72,7 +72,7 @@ fn get(catalogue: &Catalogue, name: &str, from: Option<&Path>, url: Option<&str>
     Ok(())
 }
 
-fn info(catalogue: &Catalogue, what: &str, look: &Look, png: Option<&Path>, as_json: bool) -> Result<()> {
+fn info(catalogue: &Catalogue, what: &str, look: &InfoOptions, png: Option<&Path>, as_json: bool) -> Result<()> {
     let info = catalogue.look(what, look)?;
     if as_json {
         json(&info)?;

@@ -5,7 +5,7 @@
 //! 3. Only when all four are right is that folder renamed to its final name. A kill at any moment leaves the old state or
 //!    the new one, and at most a hidden folder that a later `get` removes.
 
-mod stage;
+mod staging_folder;
 #[cfg(test)]
 mod tests;
 mod unpack;
@@ -15,7 +15,7 @@ use super::{Catalogue, fetch, folder, sample, unknown};
 use crate::idx::Packing;
 use crate::{DataError, Result, cifar};
 use serde::Serialize;
-use stage::Stage;
+use staging_folder::StagingFolder;
 use std::fs::File;
 use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ use unpack::{Failure, unpack};
 
 /// How far a `get` is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress<'a> {
+pub struct GetProgress<'a> {
     /// The file that is being got.
     pub file: &'a str,
     /// Unpacked bytes of the whole set so far.
@@ -66,7 +66,7 @@ impl Catalogue {
         name: &str,
         from: Option<&Path>,
         url: Option<&str>,
-        progress: &mut dyn FnMut(Progress<'_>),
+        progress: &mut dyn FnMut(GetProgress<'_>),
     ) -> Result<Got> {
         let nothing = |reason| Err(DataError::NothingToGet { name: name.into(), reason });
         if name == sample::NAME {
@@ -84,7 +84,7 @@ impl Catalogue {
         set: &KnownSet,
         from: Option<&Path>,
         url: Option<&str>,
-        progress: &mut dyn FnMut(Progress<'_>),
+        progress: &mut dyn FnMut(GetProgress<'_>),
     ) -> Result<Got> {
         let data = self.cache.as_ref().ok_or(DataError::NoCache)?.join("data");
         let destination = data.join(set.name);
@@ -103,24 +103,24 @@ impl Catalogue {
             (None, Some(url)) => Source::Web(vec![url]),
             (None, None) => Source::Web(set.addresses.to_vec()),
         };
-        let stage = Stage::new(&data, set.name)?;
+        let staging = StagingFolder::new(&data, set.name)?;
         if set.form == Form::Cifar {
-            let origin = convert(&source, set, stage.path(), progress)?;
-            stage.publish(&destination)?;
+            let origin = convert(&source, set, staging.path(), progress)?;
+            staging.publish(&destination)?;
             return Ok(got(Some(origin)));
         }
         let mut before = 0;
         let mut origin = String::new();
         for file in &set.files {
-            let target = stage.path().join(file.name);
-            let mut tell = |done: u64| progress(Progress { file: file.name, done: before + done, total: bytes });
+            let target = staging.path().join(file.name);
+            let mut tell = |done: u64| progress(GetProgress { file: file.name, done: before + done, total: bytes });
             origin = match &source {
                 Source::Folder(folder) => copy(folder, file, &target, &mut tell)?,
                 Source::Web(addresses) => download(addresses, file, &target, &mut tell)?,
             };
             before += file.bytes;
         }
-        stage.publish(&destination)?;
+        staging.publish(&destination)?;
         Ok(got(Some(origin)))
     }
 }
@@ -130,11 +130,11 @@ impl Catalogue {
 fn convert(
     source: &Source<'_>,
     set: &KnownSet,
-    stage: &Path,
-    progress: &mut dyn FnMut(Progress<'_>),
+    staging: &Path,
+    progress: &mut dyn FnMut(GetProgress<'_>),
 ) -> Result<String> {
     let total = set.files.iter().map(|file| file.bytes).sum();
-    progress(Progress { file: cifar::ARCHIVE, done: 0, total });
+    progress(GetProgress { file: cifar::ARCHIVE, done: 0, total });
     let (both, origin) = match source {
         Source::Folder(folder) => (cifar::read(folder)?, folder.display().to_string()),
         Source::Web(addresses) => first_that_has_it(addresses, cifar::ARCHIVE, |address| {
@@ -149,9 +149,9 @@ fn convert(
     let mut before = 0;
     for (file, array) in set.files.iter().zip(arrays) {
         let mut bytes = Vec::new();
-        let target = stage.join(file.name);
+        let target = staging.join(file.name);
         array.write_to(&mut bytes, Packing::Plain).map_err(DataError::io("write", &target))?;
-        let mut tell = |done: u64| progress(Progress { file: file.name, done: before + done, total });
+        let mut tell = |done: u64| progress(GetProgress { file: file.name, done: before + done, total });
         write(&bytes[..], file, &target, &mut tell).map_err(|failure| match failure {
             Failure::Content { found } => {
                 let name = format!("{origin} ({})", file.name);

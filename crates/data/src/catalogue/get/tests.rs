@@ -4,7 +4,7 @@
 use super::*;
 use crate::Options;
 use crate::idx::{Idx, Packing};
-use crate::samples::hex;
+use paceline_system::hex;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::io::{BufRead, Write};

@@ -1,8 +1,8 @@
 //! A stream, unpacked if it is gzip, hashed, and compared with what it should be, on its way to a writer.
 
 use super::super::known::KnownFile;
-use crate::samples::hex;
 use flate2::bufread::MultiGzDecoder;
+use paceline_system::hex;
 use sha2::{Digest, Sha256};
 use std::io::{self, BufRead, Read, Write};
 

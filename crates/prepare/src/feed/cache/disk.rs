@@ -8,11 +8,12 @@
 //! compared with the source, and if one differs the file is made anew. Whoever has a whole file open holds a shared lock on it, so that
 //! `paceline data cache --clear` can tell.
 
+use super::Turns;
 use super::file::{Head, Unfit};
 use super::owner::{self, SIGN};
-use super::{Turns, as_within};
+use paceline_base::stage::Stage;
 use paceline_base::{Error, text};
-use paceline_data::{Result, Scratch, Source, Stage};
+use paceline_data::{Labelled, Result, Scratch, Source, forward_to};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -160,16 +161,16 @@ impl DiskCache {
             return;
         }
         self.sums[index].store(crc32c::crc32c(bytes), SeqCst);
-        self.settle(index, GOOD);
+        self.set_state(index, GOOD);
     }
 
     /// Leaves a hole in the file whose checksum never fits, so that a later run tries to decode the sample and fails too.
     fn keep_hole(&self, index: usize) {
         self.sums[index].store(!crc32c::crc32c(&vec![0; self.head.size]), SeqCst);
-        self.settle(index, BAD);
+        self.set_state(index, BAD);
     }
 
-    fn settle(&self, index: usize, state: u8) {
+    fn set_state(&self, index: usize, state: u8) {
         if self.state[index].compare_exchange(ABSENT, state, SeqCst, SeqCst).is_ok()
             && self.missing.fetch_sub(1, SeqCst) == 1
             && self.publish().is_err()
@@ -303,16 +304,12 @@ impl Drop for DiskCache {
     }
 }
 
-as_within!(DiskCache);
+impl Labelled for DiskCache {
+    forward_to!(of: len, shape, class_names, label, fingerprint);
+}
 
 impl Source for DiskCache {
-    fn place(&self, index: usize) -> String {
-        self.of.place(index)
-    }
-
-    fn stored(&self) -> &'static str {
-        self.of.stored()
-    }
+    forward_to!(of: place, stored);
 
     fn fetch(&self, index: usize, scratch: &mut Scratch, out: &mut [u8]) -> Result<()> {
         let present = || matches!(self.state[index].load(SeqCst), UNCHECKED | GOOD);
@@ -324,7 +321,7 @@ impl Source for DiskCache {
             self.sign(begin);
             // Also where another host removed the file: the source is still there.
             let right = self.read(index, out).unwrap_or(false);
-            scratch.effort.add(Stage::Cache, begin);
+            scratch.times.add(Stage::Cache, begin);
             if right {
                 return Ok(());
             }
@@ -345,7 +342,7 @@ impl Source for DiskCache {
         let begin = Instant::now();
         self.sign(begin);
         self.keep(index, out);
-        scratch.effort.add(Stage::Cache, begin);
+        scratch.times.add(Stage::Cache, begin);
         Ok(())
     }
 

@@ -1,8 +1,9 @@
 //! Decoded samples in memory.
 
-use super::{Turns, as_within, decoded_bytes};
+use super::{Turns, decoded_bytes};
+use paceline_base::stage::Stage;
 use paceline_base::{Error, text};
-use paceline_data::{Result, Scratch, Source, Stage};
+use paceline_data::{Labelled, Result, Scratch, Source, forward_to};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -34,16 +35,12 @@ impl MemoryCache {
     }
 }
 
-as_within!(MemoryCache);
+impl Labelled for MemoryCache {
+    forward_to!(of: len, shape, class_names, label, fingerprint);
+}
 
 impl Source for MemoryCache {
-    fn place(&self, index: usize) -> String {
-        self.of.place(index)
-    }
-
-    fn stored(&self) -> &'static str {
-        self.of.stored()
-    }
+    forward_to!(of: place, stored);
 
     fn fetch(&self, index: usize, scratch: &mut Scratch, out: &mut [u8]) -> Result<()> {
         let mut begin = Instant::now();
@@ -53,7 +50,7 @@ impl Source for MemoryCache {
                 self.of.fetch(index, scratch, out)?;
                 begin = Instant::now();
                 let _ = self.kept[index].set(Box::from(&*out));
-                scratch.effort.add(Stage::Cache, begin);
+                scratch.times.add(Stage::Cache, begin);
                 return Ok(());
             }
             begin = Instant::now(); // another thread decoded it; waiting for that is no work of the cache
@@ -61,7 +58,7 @@ impl Source for MemoryCache {
         if let Some(bytes) = self.kept[index].get() {
             out.copy_from_slice(bytes);
         }
-        scratch.effort.add(Stage::Cache, begin);
+        scratch.times.add(Stage::Cache, begin);
         Ok(())
     }
 

@@ -35,31 +35,3 @@ impl Turns {
 pub fn decoded_bytes(source: &dyn Labelled) -> u64 {
     source.len() as u64 * source.shape().iter().product::<usize>() as u64
 }
-
-/// What a cache and the source within have in common.
-macro_rules! as_within {
-    ($Cache:ty) => {
-        impl paceline_data::Labelled for $Cache {
-            fn len(&self) -> usize {
-                self.of.len()
-            }
-
-            fn shape(&self) -> &[usize] {
-                self.of.shape()
-            }
-
-            fn class_names(&self) -> &[String] {
-                self.of.class_names()
-            }
-
-            fn label(&self, index: usize) -> u32 {
-                self.of.label(index)
-            }
-
-            fn fingerprint(&self) -> String {
-                self.of.fingerprint()
-            }
-        }
-    };
-}
-use as_within;

@@ -2,8 +2,10 @@
 
 use super::{Encoding, Settings};
 use crate::stage::Clock;
+use paceline_base::stage::Stage;
+use paceline_data::Scratch;
 use paceline_data::example::{self, Value};
-use paceline_image::{Decoder, Encoder, ImageError, Pixels, Resizer};
+use paceline_image::{Encoder, ImageError};
 use std::time::{Duration, Instant};
 
 /// The stages that a worker goes through with every image.
@@ -18,56 +20,45 @@ pub struct Clocks {
 }
 
 /// Turns image files into records; keeps its scratch memory.
-pub struct Maker<'a> {
+pub struct RecordMaker<'a> {
     settings: &'a Settings,
     classes: &'a [String],
     clocks: &'a Clocks,
-    decoder: Decoder,
-    resizer: Resizer,
+    scratch: Scratch,
     encoder: Encoder,
-    decoded: Pixels,
-    resized: Pixels,
     image: Vec<u8>,
     one_hot: Vec<f32>,
-    stage: &'static str,
+    encoding: bool,
 }
 
-impl<'a> Maker<'a> {
+impl<'a> RecordMaker<'a> {
     /// A maker of records.
     pub fn new(settings: &'a Settings, classes: &'a [String], clocks: &'a Clocks) -> Self {
         Self {
             settings,
             classes,
             clocks,
-            decoder: Decoder::default(),
-            resizer: Resizer::default(),
+            scratch: Scratch::default(),
             encoder: Encoder::new(settings.quality, settings.chroma),
-            decoded: Pixels::default(),
-            resized: Pixels::default(),
             image: Vec::new(),
             one_hot: vec![0.0; classes.len()],
-            stage: "decode",
+            encoding: false,
         }
     }
 
     /// Writes the record of an image into `record` (cleared first).
     pub fn make(&mut self, bytes: &[u8], class: usize, record: &mut Vec<u8>) -> Result<(), ImageError> {
-        self.stage = "decode";
+        self.encoding = false;
+        let before = self.scratch.times;
+        let pixels = self.scratch.decode_to(bytes, self.settings.colour, &self.settings.target())?;
         let begin = Instant::now();
-        let target = self.settings.target();
-        let (_, window) = self.decoder.decode_for(bytes, self.settings.colour, &target, &mut self.decoded)?;
-        let decoded = Instant::now();
-        self.clocks.decode.worked(self.decoded.data.len(), decoded - begin);
-        self.stage = "resize";
-        self.resizer.resize(&self.decoded, &window, &target, &mut self.resized);
-        let resized = Instant::now();
-        self.clocks.resize.worked(self.resized.data.len(), resized - decoded);
-        self.stage = "encode";
+        self.encoding = true;
+        let resized_bytes = pixels.data.len();
         let image = match self.settings.encoding {
-            Encoding::Raw => &self.resized.data,
+            Encoding::Raw => &pixels.data,
             Encoding::Jpeg => {
                 self.image.clear();
-                self.encoder.encode(&self.resized, &mut self.image)?;
+                self.encoder.encode(pixels, &mut self.image)?;
                 &self.image
             }
         };
@@ -85,13 +76,16 @@ impl<'a> Maker<'a> {
             ],
             record,
         );
-        self.clocks.encode.worked(record.len(), resized.elapsed());
+        let times = &self.scratch.times;
+        self.clocks.decode.worked(self.scratch.decoded_bytes(), times.since(&before, Stage::Decode));
+        self.clocks.resize.worked(resized_bytes, times.since(&before, Stage::Resize));
+        self.clocks.encode.worked(record.len(), begin.elapsed());
         Ok(())
     }
 
     /// The stage that the last image came to.
-    pub fn stage(&self) -> &'static str {
-        self.stage
+    pub fn stage(&self) -> Stage {
+        if self.encoding { Stage::Encode } else { self.scratch.stage() }
     }
 
     /// Waiting at either end of the three stages.

@@ -8,8 +8,8 @@
 //!
 //! All of it is a function of the [`Holding`]s: with the same processes a resumed run goes on with the very same samples.
 
-use crate::crew::Crew;
 use crate::input::RunData;
+use crate::process_group::ProcessGroup;
 use paceline_base::portion::Portion;
 use paceline_base::region::{split_range, weighted_ranges};
 use paceline_base::{Error, Result};
@@ -264,10 +264,10 @@ impl Local {
 ///
 /// # Errors
 /// If it does not fit together: the same error on all.
-pub(crate) fn place(data: &mut RunData, crew: &mut Crew) -> Result<()> {
-    let world = crew.world()?;
+pub(crate) fn place(data: &mut RunData, group: &mut ProcessGroup) -> Result<()> {
+    let world = group.world()?;
     let (process, host) = (world.process(), world.hosts()[world.process()].clone());
-    let local = Local::agree(crew.exchange(&Holding::of(data, host))?, process)?;
+    let local = Local::agree(group.exchange(&Holding::of(data, host))?, process)?;
     data.notes.extend(local.doubts());
     data.local = Some(local);
     Ok(())

@@ -11,10 +11,10 @@
 //!     tmp/                        shards that are being written
 //! ```
 
-use super::sheet::Sheet;
+use super::manifest::Manifest;
 use paceline_base::{Error, Result};
 use paceline_data::shards::{INDEX, Index, Shard};
-use paceline_record::atomic;
+use paceline_system::atomic;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{Read, Seek, Write};
@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 
 /// What is known of a finished shard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Done {
+pub struct FinishedShard {
     /// The entry of the index.
     pub shard: Shard,
     /// Images that were left out, with the reason.
@@ -33,12 +33,12 @@ pub struct Done {
 
 /// A destination that this process alone writes to.
 #[derive(Debug)]
-pub struct Site {
+pub struct OutputDirectory {
     folder: PathBuf,
     _lock: File,
 }
 
-impl Site {
+impl OutputDirectory {
     /// Takes the folder, making it if need be.
     pub fn take(folder: &Path) -> Result<Self> {
         if folder.is_file() {
@@ -78,9 +78,9 @@ impl Site {
         // The process may differ from one attempt to the next: say who it is now.
         let _ = lock.set_len(0).and_then(|()| lock.rewind());
         let _ = writeln!(lock, "process {}", std::process::id()).and_then(|()| lock.flush());
-        let site = Self { folder: folder.to_path_buf(), _lock: lock };
-        site.sweep();
-        Ok(site)
+        let output = Self { folder: folder.to_path_buf(), _lock: lock };
+        output.sweep();
+        Ok(output)
     }
 
     /// The folder of the shards.
@@ -101,8 +101,8 @@ impl Site {
     }
 
     /// The job that was begun here earlier, if any: of an unfinished run, or of a finished one.
-    pub fn begun(&self) -> Result<Option<Sheet>> {
-        if self.work().join("job.json").exists() { Sheet::read(&self.work()).map(Some) } else { Ok(None) }
+    pub fn begun(&self) -> Result<Option<Manifest>> {
+        if self.work().join("job.json").exists() { Manifest::read(&self.work()).map(Some) } else { Ok(None) }
     }
 
     /// The index, if the folder is complete.
@@ -137,14 +137,14 @@ fn first_entry(folder: &Path) -> Option<String> {
 }
 
 /// What is known of a finished shard, if its file is as it was made: `work` is the folder of the job.
-pub fn finished(work: &Path, file: &str) -> Option<Done> {
-    let note: Done = serde_json::from_slice(&fs::read(note_path(work, file)).ok()?).ok()?;
+pub fn finished(work: &Path, file: &str) -> Option<FinishedShard> {
+    let note: FinishedShard = serde_json::from_slice(&fs::read(note_path(work, file)).ok()?).ok()?;
     note.shard.check_digest(work.parent()?).ok()?;
     Some(note)
 }
 
 /// Notes that a shard is finished.
-pub fn note(work: &Path, done: &Done) -> Result<()> {
+pub fn note_finished(work: &Path, done: &FinishedShard) -> Result<()> {
     let text = serde_json::to_vec(done).map_err(|e| Error::internal(e.to_string()))?;
     atomic::write(&note_path(work, &done.shard.file), &text)
 }
@@ -161,9 +161,4 @@ pub fn publish(temporary: &Path, path: &Path) -> std::io::Result<()> {
         let _ = folder.sync_all();
     }
     Ok(())
-}
-
-/// Bytes as hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }

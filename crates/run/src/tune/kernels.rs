@@ -11,7 +11,7 @@ use paceline_kernels::Tuning;
 use paceline_kernels::cpu::{ConvCase, Isa, measure};
 use paceline_kernels::tuning::ConvChoice;
 use paceline_plan::{PhaseKind, Schedule, TaskKind};
-use paceline_record::{atomic, machine};
+use paceline_system::{atomic, machine};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;

@@ -4,19 +4,19 @@
 use crate::commands::launch;
 use crate::screen;
 use paceline::Result;
-use paceline::launch::{Facts, Tether, VARIABLE};
+use paceline::launch::{Facts, LaunchClient, VARIABLE};
 use std::io::Write;
 use std::sync::OnceLock;
 
 /// Does a command's work, and tells the `launch` that started this process, if one did, what must agree and how it ended.
 /// (Training does so itself, because it has more to tell.)
-pub fn tethered<T>(work: impl FnOnce(Option<&Tether>) -> Result<T>) -> Result<T> {
-    let Some(tether) = Tether::from_env()? else { return work(None) };
+pub fn work_under_launch<T>(work: impl FnOnce(Option<&LaunchClient>) -> Result<T>) -> Result<T> {
+    let Some(client) = LaunchClient::from_env()? else { return work(None) };
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let result = tether.check_in(Facts::collect(&words.join(" "))).and_then(|_| work(Some(&tether)));
+    let result = client.check_in(Facts::collect(&words.join(" "))).and_then(|_| work(Some(&client)));
     match &result {
-        Ok(_) => tether.done(),
-        Err(e) => tether.failed(e),
+        Ok(_) => client.done(),
+        Err(e) => client.failed(e),
     }
     result
 }
@@ -27,7 +27,7 @@ pub fn refuse_flags(error: &clap::Error) -> ! {
     let text = error.to_string();
     let first = text.lines().next().unwrap_or("").trim_start_matches("error: ").to_string();
     if error.use_stderr()
-        && let Some(words) = paceline::launch::last_words(&paceline::Error::user(first))
+        && let Some(words) = paceline::launch::exit_report(&paceline::Error::user(first))
     {
         eprint!("{words}");
         std::process::exit(2);
@@ -71,7 +71,7 @@ pub fn prefix() -> &'static str {
         if number == 0 || std::env::var_os(VARIABLE).is_none() {
             return String::new();
         }
-        format!("[{number} {}] ", paceline::comm::world::host_name())
+        format!("[{number} {}] ", paceline::system::host_name())
     })
 }
 

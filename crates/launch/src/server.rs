@@ -4,8 +4,8 @@
 //! for one of them, and shows them the door after [`DEADLINE`], or when more than [`STRANGERS`] have come after them. So
 //! that port scans, and people who hold connections open, cost no threads, few descriptors, and no process its turn.
 
+use crate::message::{ClientMessage, Hello, ServerMessage, line};
 use crate::secret::{self, Side, proof, same};
-use crate::word::{Hello, Order, Word, line};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use paceline_base::{Error, Result};
 use std::collections::{BTreeMap, VecDeque};
@@ -34,7 +34,7 @@ const BACK_OFF: Duration = Duration::from_millis(50);
 /// What happened on the lines.
 pub enum Heard {
     /// A process of this attempt said something.
-    Word(u32, usize, Word),
+    Message(u32, usize, ClientMessage),
     /// Its line ended.
     Broke(u32, usize),
 }
@@ -51,7 +51,7 @@ struct Open {
 type Shared = Mutex<Option<Open>>;
 
 /// Listens as long as it lives.
-pub struct Control {
+pub struct Server {
     address: SocketAddr,
     open: Arc<Shared>,
 }
@@ -100,7 +100,7 @@ impl Place {
     }
 }
 
-impl Control {
+impl Server {
     /// Listens at a place.
     pub fn listen(place: &Place, heard: impl Fn(Heard) + Send + Clone + 'static) -> Result<Self> {
         let listener = place.bind()?;
@@ -127,9 +127,9 @@ impl Control {
         format!("{}:{token}", self.address)
     }
 
-    /// Says an order to all that are connected.
-    pub fn tell(&self, order: &Order) {
-        let text = line(order);
+    /// Sends a message to all that are connected.
+    pub fn tell(&self, message: &ServerMessage) {
+        let text = line(message);
         if let Some(open) = &mut *lock(&self.open) {
             for stream in open.lines.values() {
                 let _ = (&**stream).write_all(text.as_bytes());
@@ -160,7 +160,7 @@ impl Stranger {
         stream.set_nodelay(true).ok()?;
         let challenge = secret::random().ok()?;
         // A new connection has room for so little: this does not wait, and fails only where nobody is there.
-        (&stream).write_all(line(&Order::Challenge { nonce: challenge.clone() }).as_bytes()).ok()?;
+        (&stream).write_all(line(&ServerMessage::Challenge { nonce: challenge.clone() }).as_bytes()).ok()?;
         Some(Self { stream, since: Instant::now(), challenge, text: Vec::new() })
     }
 
@@ -244,18 +244,18 @@ fn accept(listener: &TcpListener, strangers: &mut VecDeque<Stranger>) {
 fn greet(stranger: Stranger, end: usize, open: &Arc<Shared>, heard: &(impl Fn(Heard) + Send + Clone + 'static)) {
     let Stranger { stream, challenge, mut text, .. } = stranger;
     let rest = text.split_off(end + 1);
-    let Ok(Word::Hello(hello)) = serde_json::from_slice::<Word>(&text) else { return };
+    let Ok(ClientMessage::Hello(hello)) = serde_json::from_slice::<ClientMessage>(&text) else { return };
     let stream = Arc::new(stream);
     let welcomed = welcome(&stream, open, &hello, &challenge);
     let Some(attempt) = welcomed else {
-        let _ = (&*stream).write_all(line(&Order::Unknown).as_bytes());
+        let _ = (&*stream).write_all(line(&ServerMessage::Unknown).as_bytes());
         return;
     };
     let (open, heard) = (open.clone(), heard.clone());
     let process = hello.process;
     let tell = heard.clone();
     let work = move || {
-        heard(Heard::Word(attempt, process, Word::Hello(hello)));
+        heard(Heard::Message(attempt, process, ClientMessage::Hello(hello)));
         serve(&stream, rest, &open, (attempt, process), &heard);
         heard(Heard::Broke(attempt, process));
     };
@@ -275,7 +275,7 @@ fn welcome(stream: &Arc<TcpStream>, open: &Shared, hello: &Hello, challenge: &st
     }
     stream.set_nonblocking(false).ok()?;
     stream.set_write_timeout(Some(Duration::from_secs(5))).ok()?;
-    let answer = Order::Welcome {
+    let answer = ServerMessage::Welcome {
         timeout: open.timeout,
         proof: proof(&open.token, Side::Launch, challenge, &hello.nonce),
         folder: std::env::current_dir().unwrap_or_else(|_| PathBuf::new()),
@@ -289,15 +289,15 @@ fn serve(stream: &TcpStream, begun: Vec<u8>, open: &Shared, (attempt, process): 
     let mut reader = BufReader::new(Cursor::new(begun).chain(stream));
     let mut text = String::new();
     while read(&mut reader, &mut text).unwrap_or(false) {
-        let Ok(word) = serde_json::from_str::<Word>(&text) else { break };
-        if matches!(word, Word::Beat(_))
+        let Ok(message) = serde_json::from_str::<ClientMessage>(&text) else { break };
+        if matches!(message, ClientMessage::Heartbeat(_))
             && let Some(open) = &*lock(open)
             && open.attempt == attempt
             && let Some(mut stream) = open.lines.get(&process).map(|s| &**s)
         {
-            let _ = stream.write_all(line(&Order::Heard).as_bytes());
+            let _ = stream.write_all(line(&ServerMessage::Heard).as_bytes());
         }
-        heard(Heard::Word(attempt, process, word));
+        heard(Heard::Message(attempt, process, message));
     }
 }
 

@@ -11,12 +11,12 @@ const STALE: Duration = Duration::from_secs(24 * 3600);
 
 /// Removed when dropped, unless it was published.
 #[derive(Debug)]
-pub(super) struct Stage {
+pub(super) struct StagingFolder {
     path: PathBuf,
     parent: PathBuf,
 }
 
-impl Stage {
+impl StagingFolder {
     /// Makes the folder below `parent`, which is made as well.
     pub(super) fn new(parent: &Path, name: &str) -> Result<Self> {
         static COUNTER: AtomicU32 = AtomicU32::new(0);
@@ -55,7 +55,7 @@ impl Stage {
     }
 }
 
-impl Drop for Stage {
+impl Drop for StagingFolder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.path); // gone already if it was published
     }

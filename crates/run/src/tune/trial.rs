@@ -22,7 +22,7 @@ use paceline_engine::{Batch, Next, Rank};
 use paceline_graph::Graph;
 use paceline_kernels::{Cpu, CpuOptions, Device, Tuning};
 use paceline_plan::{Batches, PhaseKind, Schedule, UpdateMode, lower};
-use paceline_record::threads::cores;
+use paceline_system::threads::cores;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -165,7 +165,7 @@ impl<'a> Tried<'a> {
         let order = Order::new(source.len(), config.train.seed);
         let indices = (0..source.len().min(2 * largest)).map(|position| order.at(0, position));
         let preview = Box::new(Preview::new(&**source, indices)?);
-        let seconds: f64 = preview.effort.busy.iter().map(|time| time.as_secs_f64()).sum();
+        let seconds: f64 = preview.times.busy.iter().map(|time| time.as_secs_f64()).sum();
         // With a cache only the first epoch decodes, which is not what a layout is chosen for.
         let kept = config.data.cache != CacheName::None && config.train.epochs > 1;
         let decoding = if kept { 0.0 } else { seconds / preview.len() as f64 };

@@ -20,7 +20,7 @@ pub enum Stream {
 }
 
 /// The starter and, through it, all processes.
-pub struct Brood {
+pub struct ChildProcesses {
     child: Child,
     token: String,
     end_signal: Signal,
@@ -28,7 +28,7 @@ pub struct Brood {
     readers: Vec<std::thread::JoinHandle<()>>,
 }
 
-impl Brood {
+impl ChildProcesses {
     /// Starts a command whose processes carry `token` in their environment, and which `end_signal` ends with all of them.
     pub fn start<T: Send + 'static>(
         mut command: Command,
@@ -94,7 +94,7 @@ impl Brood {
     }
 }
 
-impl Drop for Brood {
+impl Drop for ChildProcesses {
     fn drop(&mut self) {
         self.kill();
     }

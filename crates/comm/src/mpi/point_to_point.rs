@@ -1,7 +1,7 @@
-//! Messages between two ranks.
+//! A point-to-point operation: a message between a rank of this process and one of another.
 
-use super::desk::{Desk, Done};
-use super::ffi::{Communicator, Request, Under};
+use super::ffi::{Communicator, PendingRequest, Request};
+use super::submission::{Completion, SubmissionQueue};
 use paceline_base::{Error, Result};
 use paceline_kernels::Staging;
 use std::time::Instant;
@@ -9,25 +9,25 @@ use std::time::Instant;
 /// MPI counts bytes in 31 bits; longer messages go in several.
 const LARGEST: usize = 1 << 30;
 
-/// A message under way to or from another process.
-pub struct Parcel {
+/// A message under way to or from another process; kept for the next one when it is complete, so that nothing is allocated.
+pub struct PointToPoint {
     /// This end.
     pub local: usize,
-    pub place: u32,
+    pub index: u16,
     pub seq: u64,
     /// The other end.
     pub peer: usize,
     pub sends: bool,
     data: Option<Staging>,
-    requests: Vec<Under>,
+    requests: Vec<PendingRequest>,
     done: usize,
 }
 
-impl Parcel {
+impl PointToPoint {
     /// A message that is not under way.
     pub fn new() -> Self {
         let requests = Vec::with_capacity(1);
-        Self { local: 0, place: 0, seq: 0, peer: 0, sends: false, data: None, requests, done: 0 }
+        Self { local: 0, index: 0, seq: 0, peer: 0, sends: false, data: None, requests, done: 0 }
     }
 
     /// Hands the message to MPI.
@@ -38,11 +38,11 @@ impl Parcel {
         tag: i32,
         sends: bool,
         (peer, process): (usize, usize),
-        (local, place): (usize, u32),
+        (local, index): (usize, u16),
         seq: u64,
         data: Staging,
     ) -> Result<()> {
-        (self.local, self.place, self.seq, self.peer, self.sends, self.done) = (local, place, seq, peer, sends, 0);
+        (self.local, self.index, self.seq, self.peer, self.sends, self.done) = (local, index, seq, peer, sends, 0);
         self.requests.clear();
         let bytes = data.bytes().len();
         let at = data.as_ptr().as_ptr();
@@ -57,9 +57,9 @@ impl Parcel {
                     false => comm.receive(process, tag, at.add(from), n)?,
                 }
             };
-            let mut under = Under::default();
-            under.put(request);
-            self.requests.push(under);
+            let mut pending = PendingRequest::default();
+            pending.put(request);
+            self.requests.push(pending);
             from += n;
             if from >= bytes {
                 return Ok(());
@@ -68,7 +68,7 @@ impl Parcel {
     }
 
     /// Moves on; the result when it is complete.
-    pub fn advance(&mut self, desk: &Desk, news: &mut bool) -> Result<Option<Done>> {
+    pub fn advance(&mut self, queue: &SubmissionQueue, news: &mut bool) -> Result<Option<Completion>> {
         while self.done < self.requests.len() {
             let data = self.data.as_ref().expect("a message under way holds its buffer");
             let expected = (data.bytes().len() - self.done * LARGEST).min(LARGEST);
@@ -80,7 +80,7 @@ impl Parcel {
                     return Err(Error::internal(format!(
                         "message of seq {} from {}: {n} bytes came, {expected} were expected",
                         self.seq,
-                        desk.name(self.peer)
+                        queue.name(self.peer)
                     )));
                 }
                 Some(_) => {}
@@ -89,8 +89,8 @@ impl Parcel {
         }
         let data = self.data.take().expect("a message under way holds its buffer");
         if !self.sends {
-            desk.count(self.local, self.peer, data.bytes().len());
+            queue.count(self.local, self.peer, data.bytes().len());
         }
-        Ok(Some(Done { place: self.place, data, there: Instant::now() }))
+        Ok(Some(Completion { index: self.index, data, there: Instant::now() }))
     }
 }

@@ -12,8 +12,8 @@ use paceline_config::{Auto, Config, PlacementName, StrategyName};
 use paceline_engine::Ended;
 use paceline_kernels::cpu::Isa;
 use paceline_kernels::{Cpu, CpuOptions};
-use paceline_launch::{Doing, Facts, Tether};
-use paceline_record::threads::cores;
+use paceline_launch::{Doing, Facts, LaunchClient};
+use paceline_system::threads::cores;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::ops::Range;
@@ -21,9 +21,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// See the module's text.
-pub struct Crew {
-    tether: Option<Tether>,
+/// The processes that train one run together, from the first that each knows of the others to the end of the run.
+pub struct ProcessGroup {
+    client: Option<LaunchClient>,
     /// Processes that a launcher says there are.
     expected: usize,
     world: Option<World>,
@@ -87,10 +87,10 @@ struct Own {
     version: String,
 }
 
-impl Crew {
+impl ProcessGroup {
     /// A run in this process alone.
     pub fn alone() -> Self {
-        Self { tether: None, expected: 1, world: Some(World::alone()), told: Vec::new() }
+        Self { client: None, expected: 1, world: Some(World::alone()), told: Vec::new() }
     }
 
     /// The processes that a launcher started this one with; alone if none did. Nothing is connected yet but the line to
@@ -101,7 +101,7 @@ impl Crew {
         if expected > 1 && !world::has_mpi() {
             World::from_env()?; // says what is missing
         }
-        Ok(Self { tether: Tether::from_env()?, expected, world: None, told: Vec::new() })
+        Ok(Self { client: LaunchClient::from_env()?, expected, world: None, told: Vec::new() })
     }
 
     /// Whether this process shows and records for all.
@@ -113,8 +113,8 @@ impl Crew {
     }
 
     /// The line to `launch`.
-    pub fn tether(&self) -> Option<&Tether> {
-        self.tether.as_ref()
+    pub fn client(&self) -> Option<&LaunchClient> {
+        self.client.as_ref()
     }
 
     /// What `launch` says of earlier attempts and of the hosts.
@@ -124,12 +124,12 @@ impl Crew {
 
     /// Set when `launch` asks to stop.
     pub fn stop_flag(&self) -> Option<Arc<AtomicBool>> {
-        self.tether.as_ref().map(Tether::stop_flag)
+        self.client.as_ref().map(LaunchClient::stop_flag)
     }
 
     pub(crate) fn doing(&self, what: Doing) {
-        if let Some(tether) = &self.tether {
-            tether.doing(what);
+        if let Some(client) = &self.client {
+            client.doing(what);
         }
     }
 
@@ -140,16 +140,15 @@ impl Crew {
             return Ok(config);
         }
         let strategy = &config.strategy;
-        if strategy.plan.is_none() && strategy.name != StrategyName::MultiWorker {
-            if config.is_given("strategy.name") {
-                return Err(Error::user(format!(
-                    "strategy.name = \"{}\" runs in one process, but {} were started; give --strategy \
-                     multi-worker-mirrored, or a plan for so many ranks (--plan), or start paceline train alone",
-                    strategy.name, self.expected
-                )));
-            }
-            config.set("strategy.name", "multi-worker-mirrored")?;
+        let other = strategy.plan.is_none() && strategy.name != StrategyName::MultiWorker;
+        if other && config.is_given("strategy.name") {
+            return Err(Error::user(format!(
+                "strategy.name = \"{}\" runs in one process, but {} were started; give --strategy \
+                 multi-worker-mirrored, or a plan for so many ranks (--plan), or start paceline train alone",
+                strategy.name, self.expected
+            )));
         }
+        config.spread_over_processes()?;
         Ok(config)
     }
 
@@ -159,11 +158,11 @@ impl Crew {
         // Where each has its own, they need not be the same; what they must agree on is compared later.
         let own = config.data.placement == PlacementName::Local;
         let data = (!own).then(|| opened.data.fingerprint());
-        if let Some(tether) = &self.tether {
+        if let Some(client) = &self.client {
             let bytes = opened.checkpoint_bytes(config);
             let mut facts = Facts::collect(&text).with_place(place, bytes);
             facts.data = data.clone();
-            self.told = tether.check_in(facts)?.notes;
+            self.told = client.check_in(facts)?.notes;
         }
         if self.world.is_none() {
             self.world = Some(World::from_env()?);
@@ -265,8 +264,8 @@ impl Crew {
         }
         let world = self.world()?;
         let comm = world.ranks(1)?.swap_remove(0);
-        let chosen = crate::bucket::measure(comm, parameters)?;
-        let chosen: crate::bucket::Chosen = self.tell(&chosen)?;
+        let chosen = crate::tune::bucket::measure(comm, parameters)?;
+        let chosen: crate::tune::bucket::Chosen = self.tell(&chosen)?;
         workers.bucket = chosen.elements;
         workers.reasons.push(chosen.reason);
         Ok(())
@@ -292,17 +291,17 @@ impl Crew {
 
     /// Tells `launch`, if it started this process, of an error before the run begins.
     pub fn failed(&mut self, error: &Error) {
-        if let Some(tether) = &self.tether {
-            tether.failed(error);
+        if let Some(client) = &self.client {
+            client.failed(error);
         }
     }
 
     /// The last word of a run, of which the first process has what came of it.
     pub(crate) fn end(&mut self, result: &Result<Option<Finished>>) {
-        match (&self.tether, result) {
-            (Some(tether), Ok(Some(Finished { ended: Ended::Stopped, .. }))) => tether.stopped(),
-            (Some(tether), Ok(_)) => tether.done(),
-            (Some(tether), Err(e)) => tether.failed(e),
+        match (&self.client, result) {
+            (Some(client), Ok(Some(Finished { ended: Ended::Stopped, .. }))) => client.stopped(),
+            (Some(client), Ok(_)) => client.done(),
+            (Some(client), Err(e)) => client.failed(e),
             (None, _) => {}
         }
         if let (Some(world), Err(_)) = (&mut self.world, result) {
@@ -347,12 +346,12 @@ mod tests {
 
     #[test]
     fn a_strategy_for_one_process_is_refused_where_there_are_several() {
-        let crew = Crew { tether: None, expected: 3, world: None, told: Vec::new() };
+        let group = ProcessGroup { client: None, expected: 3, world: None, told: Vec::new() };
         let mut config = Config::default();
-        assert_eq!(crew.fit(&config).unwrap().strategy.name, StrategyName::MultiWorker);
+        assert_eq!(group.fit(&config).unwrap().strategy.name, StrategyName::MultiWorker);
         config.set("strategy.name", "mirrored").unwrap();
-        let error = crew.fit(&config).unwrap_err();
+        let error = group.fit(&config).unwrap_err();
         assert!(error.message().contains("3 were started"), "{error}");
-        assert_eq!(Crew::alone().fit(&config).unwrap().strategy.name, StrategyName::Mirrored);
+        assert_eq!(ProcessGroup::alone().fit(&config).unwrap().strategy.name, StrategyName::Mirrored);
     }
 }

@@ -1,15 +1,16 @@
-//! Where the ranks of a process and its courier meet: orders in, finished work out, and what went wrong.
+//! What the ranks of a process and its progress thread exchange: submissions in, completions out, and what went wrong.
 
 use super::group::Group;
 use crate::Collective;
-use crate::rest::Dormitory;
-use paceline_base::{Error, Result};
+use crate::parker::Parker;
+use crate::tickets::ROOM;
+use paceline_base::{Error, Peer, Result};
 use paceline_kernels::Staging;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
-/// Ranks that this process holds, and those of them that wait, whatever desk they stand at.
+/// Ranks that this process holds, and those of them that wait, whatever queue they submit to.
 static HELD: AtomicUsize = AtomicUsize::new(0);
 static WAITING: AtomicUsize = AtomicUsize::new(0);
 
@@ -19,41 +20,38 @@ pub fn all_wait() -> bool {
     held > 0 && WAITING.load(Ordering::Relaxed) >= held
 }
 
-/// Room for that many orders or results from the start.
-pub const ROOM: usize = 256;
-
 /// What is to be done with a buffer.
-pub enum Kind {
+pub enum OpKind {
     /// Send it to a rank.
     Send { to: usize },
     /// Fill it with what a rank sends.
     Receive { from: usize },
-    /// Bring it to a collective.
-    Meet { what: Collective, group: Arc<Group> },
+    /// Use it in a collective, in index.
+    Collective { what: Collective, group: Arc<Group> },
 }
 
-/// What a rank wants of the courier.
-pub struct Order {
-    pub kind: Kind,
+/// An operation that a rank submits to the progress thread.
+pub struct Submission {
+    pub kind: OpKind,
     pub seq: u64,
     pub data: Staging,
     /// The rank, counted within the process.
     pub local: usize,
-    /// Where the rank keeps the ticket.
-    pub place: u32,
+    /// Index of the operation in the rank's table of tickets.
+    pub index: u16,
 }
 
-/// An order that was carried out.
-pub struct Done {
-    pub place: u32,
+/// An operation that is complete.
+pub struct Completion {
+    pub index: u16,
     pub data: Staging,
     /// When the last peer had shown up: before, the rank waited; after, bytes moved.
     pub there: Instant,
 }
 
-/// What one rank gets back.
-struct Outbox {
-    done: Mutex<Vec<Done>>,
+/// The complete operations of one rank that it has not taken back.
+struct CompletionQueue {
+    done: Mutex<Vec<Completion>>,
     count: AtomicU64,
     /// Bytes that came, by rank.
     received: Box<[AtomicU64]>,
@@ -62,16 +60,16 @@ struct Outbox {
 /// How far one rank came, for those who wait for it.
 #[derive(Default)]
 #[repr(align(128))]
-struct Pulse {
+struct RankActivity {
     /// The last sequence number that it started, plus one.
     reached: AtomicU64,
-    /// Milliseconds after the desk was made.
+    /// Milliseconds after the queue was made.
     at: AtomicU64,
     waiting: AtomicBool,
 }
 
-/// See the module's text.
-pub struct Desk {
+/// Shared by the ranks of one process, which submit, and whoever makes progress, which completes; lives until the last of both.
+pub struct SubmissionQueue {
     /// This process.
     pub process: usize,
     /// The first rank of each process, and after the last one the number of ranks.
@@ -80,30 +78,30 @@ pub struct Desk {
     pub largest: usize,
     /// The host of each process.
     pub hosts: Box<[String]>,
-    /// Beds of the local ranks, and of the courier behind them.
-    pub dormitory: Dormitory,
-    inbox: Mutex<Vec<Order>>,
+    /// One index for each local rank, and the last for the progress thread.
+    pub parker: Parker,
+    submitted: Mutex<Vec<Submission>>,
     posted: AtomicU64,
-    /// Orders that are not carried out.
+    /// Operations that were submitted and are not complete.
     open: AtomicUsize,
-    out: Box<[Outbox]>,
-    pulses: Box<[Pulse]>,
+    completed: Box<[CompletionQueue]>,
+    activity: Box<[RankActivity]>,
     began: Instant,
     waiting: AtomicUsize,
     left: AtomicUsize,
     failed: AtomicBool,
-    failure: OnceLock<String>,
+    failure: OnceLock<Error>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Desk {
+impl SubmissionQueue {
     pub fn new(process: usize, first: Box<[usize]>, hosts: Box<[String]>) -> Self {
         let local = first[process + 1] - first[process];
         let size = first[first.len() - 1];
-        let outbox = || Outbox {
+        let completion_queue = || CompletionQueue {
             done: Mutex::new(Vec::with_capacity(ROOM)),
             count: AtomicU64::new(0),
             received: (0..size).map(|_| AtomicU64::new(0)).collect(),
@@ -113,12 +111,12 @@ impl Desk {
             largest: first.windows(2).map(|two| two[1] - two[0]).max().unwrap_or(1),
             first,
             hosts,
-            dormitory: Dormitory::new(local + 1),
-            inbox: Mutex::new(Vec::with_capacity(ROOM)),
+            parker: Parker::new(local + 1),
+            submitted: Mutex::new(Vec::with_capacity(ROOM)),
             posted: AtomicU64::new(0),
             open: AtomicUsize::new(0),
-            out: (0..local).map(|_| outbox()).collect(),
-            pulses: (0..local).map(|_| Pulse::default()).collect(),
+            completed: (0..local).map(|_| completion_queue()).collect(),
+            activity: (0..local).map(|_| RankActivity::default()).collect(),
             began: Instant::now(),
             waiting: AtomicUsize::new(0),
             left: AtomicUsize::new(0),
@@ -129,7 +127,7 @@ impl Desk {
 
     /// Ranks in this process.
     pub fn local(&self) -> usize {
-        self.out.len()
+        self.completed.len()
     }
 
     /// Ranks in all.
@@ -147,77 +145,77 @@ impl Desk {
         format!("rank {rank} on {}", self.hosts[self.process_of(rank)])
     }
 
-    /// Hands an order over. The courier's thread may sleep on: [`ring`](Self::ring) wakes it.
-    pub fn post(&self, order: Order) {
-        self.note(order.local, order.seq);
+    /// Hands an operation over. The progress thread may stay parked: [`wake_progress_thread`](Self::wake_progress_thread) wakes it.
+    pub fn submit(&self, submission: Submission) {
+        self.note_started(submission.local, submission.seq);
         self.open.fetch_add(1, Ordering::Relaxed);
-        lock(&self.inbox).push(order);
+        lock(&self.submitted).push(submission);
         self.posted.fetch_add(1, Ordering::Release);
     }
 
-    /// Wakes the courier's thread.
-    pub fn ring(&self) {
-        self.dormitory.wake(&[self.local()], || true);
+    /// Unparks it, if it is parked.
+    pub fn wake_progress_thread(&self) {
+        self.parker.unpark(&[self.local()], || true);
     }
 
-    /// Takes all orders into an empty list; true if there were any. `seen` counts those taken before.
-    pub fn take(&self, seen: &mut u64, into: &mut Vec<Order>) -> bool {
+    /// Takes all submissions into an empty list; true if there were any. `seen` counts those taken before.
+    pub fn take_submitted(&self, seen: &mut u64, into: &mut Vec<Submission>) -> bool {
         if self.posted.load(Ordering::Acquire) == *seen {
             return false;
         }
-        std::mem::swap(&mut *lock(&self.inbox), into);
+        std::mem::swap(&mut *lock(&self.submitted), into);
         *seen += into.len() as u64;
         !into.is_empty()
     }
 
-    /// Whether there are orders that were not taken.
-    pub fn has_orders(&self, seen: u64) -> bool {
+    /// Whether there are submissions that were not taken.
+    pub fn has_submitted(&self, seen: u64) -> bool {
         self.posted.load(Ordering::Acquire) != seen
     }
 
-    /// Gives a finished order back.
-    pub fn finish(&self, local: usize, done: Done) {
-        lock(&self.out[local].done).push(done);
-        self.out[local].count.fetch_add(1, Ordering::Release);
+    /// Gives the buffer of a complete operation back to its rank.
+    pub fn complete(&self, local: usize, done: Completion) {
+        lock(&self.completed[local].done).push(done);
+        self.completed[local].count.fetch_add(1, Ordering::Release);
         self.open.fetch_sub(1, Ordering::Relaxed);
-        self.dormitory.wake(&[local], || true);
+        self.parker.unpark(&[local], || true);
     }
 
     /// Takes all that is finished; false if nothing is new. `seen` counts what was taken before.
-    pub fn collect(&self, local: usize, seen: &mut u64, into: &mut Vec<Done>) -> bool {
-        if self.out[local].count.load(Ordering::Acquire) == *seen {
+    pub fn take_completed(&self, local: usize, seen: &mut u64, into: &mut Vec<Completion>) -> bool {
+        if self.completed[local].count.load(Ordering::Acquire) == *seen {
             return false;
         }
-        let mut done = lock(&self.out[local].done);
+        let mut done = lock(&self.completed[local].done);
         *seen += done.len() as u64;
         into.append(&mut done);
         true
     }
 
     /// Whether there is something for a rank that it has not taken.
-    pub fn has_done(&self, local: usize, seen: u64) -> bool {
-        self.out[local].count.load(Ordering::Acquire) != seen
+    pub fn has_completed(&self, local: usize, seen: u64) -> bool {
+        self.completed[local].count.load(Ordering::Acquire) != seen
     }
 
     /// Counts bytes that came from a rank for a local one.
     pub fn count(&self, local: usize, from: usize, bytes: usize) {
-        self.out[local].received[from].fetch_add(bytes as u64, Ordering::Relaxed);
+        self.completed[local].received[from].fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     /// Bytes that came for a local rank, by rank.
     pub fn received(&self, local: usize, into: &mut [u64]) {
-        into.iter_mut().zip(&self.out[local].received).for_each(|(n, m)| *n = m.load(Ordering::Relaxed));
+        into.iter_mut().zip(&self.completed[local].received).for_each(|(n, m)| *n = m.load(Ordering::Relaxed));
     }
 
-    fn note(&self, local: usize, seq: u64) {
-        let pulse = &self.pulses[local];
-        pulse.reached.store(seq.wrapping_add(1), Ordering::Relaxed);
-        pulse.at.store(self.began.elapsed().as_millis() as u64, Ordering::Relaxed);
+    fn note_started(&self, local: usize, seq: u64) {
+        let activity = &self.activity[local];
+        activity.reached.store(seq.wrapping_add(1), Ordering::Relaxed);
+        activity.at.store(self.began.elapsed().as_millis() as u64, Ordering::Relaxed);
     }
 
     /// Says that a rank waits, or no longer does.
     pub fn set_waiting(&self, local: usize, waiting: bool) {
-        self.pulses[local].waiting.store(waiting, Ordering::Relaxed);
+        self.activity[local].waiting.store(waiting, Ordering::Relaxed);
         if waiting {
             self.waiting.fetch_add(1, Ordering::Relaxed);
             WAITING.fetch_add(1, Ordering::Relaxed);
@@ -225,12 +223,12 @@ impl Desk {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
             WAITING.fetch_sub(1, Ordering::Relaxed);
             if self.open.load(Ordering::Relaxed) > 0 {
-                self.ring(); // what is left is the courier's again
+                self.wake_progress_thread(); // what is left is its work again
             }
         }
     }
 
-    /// A rank takes its place.
+    /// A rank was made.
     pub fn enter(&self) {
         HELD.fetch_add(1, Ordering::Relaxed);
     }
@@ -239,7 +237,7 @@ impl Desk {
     pub fn leave(&self) {
         HELD.fetch_sub(1, Ordering::Relaxed);
         self.left.fetch_add(1, Ordering::Release);
-        self.ring(); // the courier is waited for with the last rank
+        self.wake_progress_thread(); // whoever drops the last rank waits for it
     }
 
     /// Whether any local rank waits.
@@ -252,30 +250,31 @@ impl Desk {
         self.left.load(Ordering::Acquire) >= self.local()
     }
 
-    /// Whether no local rank computes: then those who wait do the courier's work.
+    /// Whether no local rank computes: then those who wait make progress themselves.
     pub fn all_wait(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) + self.left.load(Ordering::Relaxed) >= self.local()
     }
 
     /// How far a local rank came, for people.
     pub fn last_did(&self, local: usize) -> String {
-        let pulse = &self.pulses[local];
+        let activity = &self.activity[local];
         let now = self.began.elapsed().as_millis() as u64;
-        let ago = now.saturating_sub(pulse.at.load(Ordering::Relaxed)) as f64 / 1e3;
-        match pulse.reached.load(Ordering::Relaxed) {
+        let ago = now.saturating_sub(activity.at.load(Ordering::Relaxed)) as f64 / 1e3;
+        match activity.reached.load(Ordering::Relaxed) {
             0 => format!("nothing started yet, {:.1} s after it was connected", now as f64 / 1e3),
             next => {
-                let doing = if pulse.waiting.load(Ordering::Relaxed) { "waits" } else { "computes" };
+                let doing = if activity.waiting.load(Ordering::Relaxed) { "waits" } else { "computes" };
                 format!("last started seq {} {ago:.1} s ago, {doing}", next.wrapping_sub(1))
             }
         }
     }
 
-    /// The first failure is the one that all report.
-    pub fn fail(&self, why: String) {
-        let _ = self.failure.set(why);
+    /// The first failure is the one that all ranks of this process report; `peer` if it is not one of this process's own.
+    pub fn fail(&self, message: String, peer: Option<Peer>) {
+        let error = Error::failure(message);
+        let _ = self.failure.set(peer.into_iter().fold(error, Error::of_peer));
         self.failed.store(true, Ordering::Release);
-        self.dormitory.wake_all();
+        self.parker.unpark_all();
     }
 
     /// Whether any rank failed.
@@ -286,7 +285,7 @@ impl Desk {
     /// An error, if any rank failed.
     pub fn check(&self) -> Result<()> {
         match self.failure.get() {
-            Some(why) if self.has_failed() => Err(Error::failure(why.clone())),
+            Some(error) if self.has_failed() => Err(error.clone()),
             _ => Ok(()),
         }
     }

@@ -18,12 +18,12 @@ use std::path::{Path, PathBuf};
 
 /// Format of `job.json`.
 const FORMAT: u32 = 1;
-const SHEET: &str = "job.json";
+const MANIFEST: &str = "job.json";
 const FILES: &str = "files";
 
 /// `job.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Sheet {
+pub struct Manifest {
     /// Format of the file.
     pub format: u32,
     /// How shards are made.
@@ -35,7 +35,7 @@ pub struct Sheet {
     /// Names of the classes.
     pub classes: Vec<String>,
     /// The shards.
-    pub shards: Vec<Planned>,
+    pub shards: Vec<PlannedShard>,
     /// What a person should know of the images: their parts, files that were passed over.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -43,7 +43,7 @@ pub struct Sheet {
 
 /// A shard to be made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Planned {
+pub struct PlannedShard {
     /// Its file name.
     pub file: String,
     /// `train`, `validation` or `test`.
@@ -63,14 +63,14 @@ pub struct Item {
     pub class: u32,
 }
 
-impl Sheet {
+impl Manifest {
     /// Lists the source, spreads it over shards and writes both files into `folder`.
     pub fn write(source: &Path, settings: &Settings, one_class: bool, folder: &Path) -> Result<Self> {
         settings.check()?;
         // `photos`, `photos/` and a link to it are one source.
         let source = &std::fs::canonicalize(source).map_err(|e| Error::io("read", source, &e))?;
         let listing = Listing::of(source)?;
-        let classes = listing.train.classes();
+        let classes = listing.train.class_names();
         if classes.len() < 2 && !one_class {
             return Err(Error::user(format!(
                 "{}: all images are of one class ({}); give a folder with a folder for each class, or say --one-class if that is meant",
@@ -89,7 +89,7 @@ impl Sheet {
             (parts[at].1, index)
         };
         let given: Vec<(Role, usize)> = parts.iter().map(|(role, photos)| (*role, photos.len())).collect();
-        let class_of = |index: usize| find(index).0.class(find(index).1);
+        let class_of = |index: usize| find(index).0.label(find(index).1) as usize;
         let wanted = assign(&given, classes.len(), &class_of, settings)?;
         let path = folder.join(FILES);
         let failed = |e: std::io::Error| Error::io("write", &path, &e);
@@ -97,7 +97,7 @@ impl Sheet {
         let mut digest = Sha256::new();
         let (mut offset, mut shards) = (0u64, Vec::with_capacity(wanted.len()));
         for shard in &wanted {
-            shards.push(Planned {
+            shards.push(PlannedShard {
                 file: shard.file.clone(),
                 part: shard.part.into(),
                 images: shard.images.len(),
@@ -111,7 +111,7 @@ impl Sheet {
                 let image = photos.path(index);
                 let image = std::path::absolute(&image).unwrap_or(image);
                 let name = image.as_os_str().as_bytes();
-                let class = photos.class(index) as u32;
+                let class = photos.label(index);
                 out.write_all(&class.to_le_bytes())
                     .and_then(|()| out.write_all(&(name.len() as u32).to_le_bytes()))
                     .and_then(|()| out.write_all(name))
@@ -128,36 +128,36 @@ impl Sheet {
             }
         }
         out.into_inner().map_err(|e| e.into_error()).and_then(|f| f.sync_all()).map_err(failed)?;
-        let sheet = Self {
+        let manifest = Self {
             format: FORMAT,
             settings: settings.clone(),
             source: source.clone(),
-            digest: super::site::hex(&digest.finalize()),
+            digest: paceline_system::hex(&digest.finalize()),
             classes: classes.to_vec(),
             shards,
             notes: listing.notes(),
         };
-        let text = serde_json::to_vec_pretty(&sheet).map_err(|e| Error::internal(e.to_string()))?;
-        paceline_record::atomic::write(&folder.join(SHEET), &text)?;
-        Ok(sheet)
+        let text = serde_json::to_vec_pretty(&manifest).map_err(|e| Error::internal(e.to_string()))?;
+        paceline_system::atomic::write(&folder.join(MANIFEST), &text)?;
+        Ok(manifest)
     }
 
-    /// Reads what [`Sheet::write`] wrote.
+    /// Reads what [`Manifest::write`] wrote.
     pub fn read(folder: &Path) -> Result<Self> {
-        let path = folder.join(SHEET);
+        let path = folder.join(MANIFEST);
         let text = std::fs::read(&path).map_err(|e| Error::io("read", &path, &e))?;
         let again = "it is damaged; remove the folder that it is in and run again";
-        let sheet: Self =
+        let manifest: Self =
             serde_json::from_slice(&text).map_err(|e| Error::user(format!("{}: {e}; {again}", path.display())))?;
-        if sheet.format != FORMAT {
+        if manifest.format != FORMAT {
             return Err(Error::user(format!(
                 "{}: format {}, and this version of Paceline knows {FORMAT}; continue with the version that began it",
                 path.display(),
-                sheet.format
+                manifest.format
             )));
         }
-        sheet.settings.check()?;
-        Ok(sheet)
+        manifest.settings.check()?;
+        Ok(manifest)
     }
 
     /// Images in all.
@@ -201,7 +201,7 @@ impl Items {
     }
 
     /// Goes to the first image of a shard.
-    pub fn seek(&mut self, shard: &Planned) -> Result<()> {
+    pub fn seek(&mut self, shard: &PlannedShard) -> Result<()> {
         let moved = self.input.seek(SeekFrom::Start(shard.offset));
         moved.map(|_| ()).map_err(|e| Error::io("read", &self.path, &e))
     }

@@ -1,19 +1,20 @@
-//! A collective under way in this process: its ranks' buffers, and the pieces that travel. The steps are in the module
+//! A collective operation under way in this process: its ranks' buffers, and the pieces that travel. The steps are in the module
 //! above this one.
 
 use super::coding::Coding;
-use super::desk::{Desk, Done};
 use super::ffi::{Communicator, Request};
-use super::flow::{DEPTH, Flow, Peer, drain};
+use super::flow::{DEPTH, Flow, Peer, reap_sent};
 use super::group::Group;
+use super::submission::{Completion, SubmissionQueue};
 use crate::host::Element;
+use crate::raw;
 use crate::sum::vector;
 use crate::{Collective, chunk};
 use paceline_base::units::DType;
 use paceline_base::{Error, Result};
 use paceline_kernels::Staging;
 use std::ops::Range;
-use std::slice::{from_raw_parts, from_raw_parts_mut};
+use std::slice::from_raw_parts;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -22,18 +23,18 @@ const FEW: usize = 64 << 10;
 
 struct Loan {
     local: usize,
-    place: u32,
+    index: u16,
     data: Staging,
 }
 
-/// Where the slots of an active meeting's scratch begin.
+/// Where the slots of an active collective's scratch begin.
 struct Slots(*mut u8);
 
-// SAFETY: an address within the scratch, which moves along with the meeting.
+// SAFETY: an address within the scratch, which moves along with the collective.
 unsafe impl Send for Slots {}
 
 /// See the module's text.
-pub struct Meeting {
+pub struct CollectiveOp {
     pub seq: u64,
     pub what: Collective,
     pub group: Option<Arc<Group>>,
@@ -58,16 +59,16 @@ pub struct Meeting {
     pub moved: Instant,
 }
 
-/// What moves data.
+/// The communicator over which a collective moves its pieces, and its own tags.
 #[derive(Clone, Copy)]
-pub struct Way {
+pub struct TaggedComm {
     pub comm: Communicator,
-    /// Tags of the operation: summands, then sums.
+    /// Of summands, then of sums.
     pub tags: [i32; 2],
 }
 
-impl Meeting {
-    /// A meeting that nobody has come to, with room for the ranks of this process and for other processes.
+impl CollectiveOp {
+    /// A collective that nobody has come to, with room for the ranks of this process and for other processes.
     pub fn new(local: usize, processes: usize) -> Self {
         Self {
             seq: 0,
@@ -99,11 +100,11 @@ impl Meeting {
     }
 
     fn group(&self) -> &Group {
-        self.group.as_deref().expect("an open meeting has a group")
+        self.group.as_deref().expect("an open collective has a group")
     }
 
     /// A member comes.
-    pub fn join(&mut self, local: usize, place: u32, what: Collective, data: Staging) -> Result<()> {
+    pub fn join(&mut self, local: usize, index: u16, what: Collective, data: Staging) -> Result<()> {
         let differs = self
             .loans
             .first()
@@ -117,14 +118,14 @@ impl Meeting {
             )));
         }
         let at = self.loans.partition_point(|l| l.local < local);
-        self.loans.insert(at, Loan { local, place, data });
+        self.loans.insert(at, Loan { local, index, data });
         Ok(())
     }
 
     /// Whether all members of this process are here.
     pub fn is_ready(&self) -> bool {
         let group = self.group();
-        self.loans.len() == group.seats[group.me].members.len()
+        self.loans.len() == group.participants[group.me].members.len()
     }
 
     /// Bytes of scratch that plain pieces need among so many processes.
@@ -134,39 +135,39 @@ impl Meeting {
 
     /// Begins. `piece` is the number of bytes that travel at a time; scratch comes from a pool, where it goes back to.
     pub fn begin(&mut self, piece: usize, pool: &mut Vec<Vec<u8>>) {
-        let group = self.group.clone().expect("an open meeting has a group");
+        let group = self.group.clone().expect("an open collective has a group");
         (self.dtype, self.len) = (self.loans[0].data.dtype(), self.loans[0].data.len());
         self.coding = Coding::of(self.what, self.dtype);
         self.piece = (piece / self.dtype.size()).max(16);
-        let n = group.seats.len();
+        let n = group.participants.len();
         self.mutual = n == 2 && self.what == Collective::AllReduce && self.len * self.dtype.size() <= FEW;
         let (len, piece, mutual) = (self.len, self.piece, self.mutual);
-        let span = |seat: usize| if mutual { 0..len } else { group.span(len, seat) };
-        let pieces = |seat: usize| span(seat).len().div_ceil(piece);
+        let span = |participant: usize| if mutual { 0..len } else { group.span(len, participant) };
+        let pieces = |participant: usize| span(participant).len().div_ceil(piece);
         let mine = pieces(group.me);
         let reduces = self.what != Collective::AllGather;
         let gathers = self.what != Collective::ReduceScatter && !self.mutual;
         let others = (1..n).map(|d| (group.me + d) % n); // each begins with another, so that none is overrun
         let (reduce, gather) = (|n: usize| if reduces { n } else { 0 }, |n: usize| if gathers { n } else { 0 });
-        self.peers.extend(others.map(|seat| Peer {
-            seat,
-            process: group.seats[seat].process,
-            near: group.seats[seat].near,
-            away: Flow::of(reduce(pieces(seat))),
-            inward: Flow::of(reduce(mine)),
-            give: Flow::of(gather(mine)),
-            take: Flow::of(gather(pieces(seat))),
+        self.peers.extend(others.map(|participant| Peer {
+            participant,
+            process: group.participants[participant].process,
+            near: group.participants[participant].near,
+            summands_out: Flow::of(reduce(pieces(participant))),
+            summands_in: Flow::of(reduce(mine)),
+            sums_out: Flow::of(gather(mine)),
+            sums_in: Flow::of(gather(pieces(participant))),
         }));
         // Pieces are no longer than the longest span.
         let longest = (0..n).map(|s| span(s).len()).max().unwrap_or(0).min(piece);
         self.slot = self.coding.largest(longest, self.dtype).next_multiple_of(64);
         let shared = if self.coding == Coding::Plain { 0 } else { DEPTH + 1 };
-        let slots = self.peers.len() * DEPTH * self.coding.rooms() + shared;
+        let slots = self.peers.len() * DEPTH * self.coding.slots_per_peer() + shared;
         self.scratch = pool.pop().unwrap_or_default();
         if self.scratch.len() < slots * self.slot + 64 {
             self.scratch.resize(slots * self.slot + 64, 0);
         }
-        // By the one way that may write; nobody makes a reference to the scratch while the meeting is active.
+        // By the one way that may write; nobody makes a reference to the scratch while the collective is active.
         let base = self.scratch.as_mut_ptr();
         self.slots = Slots(base.wrapping_add(base.align_offset(64)));
         self.active = true;
@@ -176,24 +177,24 @@ impl Meeting {
         }
     }
 
-    /// The elements that the process of `seat` sums.
-    fn span(&self, seat: usize) -> Range<usize> {
-        if self.mutual { 0..self.len } else { self.group().span(self.len, seat) }
+    /// The elements that the process of `participant` sums.
+    fn span(&self, participant: usize) -> Range<usize> {
+        if self.mutual { 0..self.len } else { self.group().span(self.len, participant) }
     }
 
-    fn piece_of(&self, seat: usize, k: usize) -> Range<usize> {
-        let span = self.span(seat);
+    fn piece_of(&self, participant: usize, k: usize) -> Range<usize> {
+        let span = self.span(participant);
         let start = span.start + k * self.piece;
         start..span.end.min(start + self.piece)
     }
 
     /// Moves on as far as it can without waiting; true if it is complete.
-    pub fn advance(&mut self, way: Way, desk: &Desk, news: &mut bool) -> Result<bool> {
+    pub fn advance(&mut self, wire: TaggedComm, queue: &SubmissionQueue, news: &mut bool) -> Result<bool> {
         let before = *news;
         *news = false;
         let done = match self.dtype {
-            DType::F32 => self.advance_as::<f32>(way, desk, news),
-            DType::F64 => self.advance_as::<f64>(way, desk, news),
+            DType::F32 => self.advance_as::<f32>(wire, queue, news),
+            DType::F64 => self.advance_as::<f64>(wire, queue, news),
         }?;
         if *news {
             self.moved = Instant::now();
@@ -202,15 +203,15 @@ impl Meeting {
         Ok(done)
     }
 
-    fn advance_as<T: Element>(&mut self, way: Way, desk: &Desk, news: &mut bool) -> Result<bool> {
+    fn advance_as<T: Element>(&mut self, wire: TaggedComm, queue: &SubmissionQueue, news: &mut bool) -> Result<bool> {
         for i in 0..self.peers.len() {
-            self.send_summands::<T>(i, way, news)?;
-            self.receive_summands(i, way, desk, news)?;
+            self.send_summands::<T>(i, wire, news)?;
+            self.receive_summands(i, wire, queue, news)?;
         }
         self.combine::<T>(news);
         for i in 0..self.peers.len() {
-            self.send_sums(i, way, news)?;
-            self.receive_sums::<T>(i, way, desk, news)?;
+            self.send_sums(i, wire, news)?;
+            self.receive_sums::<T>(i, wire, queue, news)?;
         }
         if self.there.is_none() && self.peers.iter().all(Peer::has_begun) {
             self.there = Some(Instant::now());
@@ -219,60 +220,62 @@ impl Meeting {
         Ok(self.combined == mine && self.peers.iter().all(Peer::is_done))
     }
 
-    /// Step 2, away: the summands of a peer's span.
-    fn send_summands<T: Element>(&mut self, i: usize, way: Way, news: &mut bool) -> Result<()> {
-        let seat = self.peers[i].seat;
-        while self.peers[i].away.started < self.peers[i].away.pieces && self.peers[i].away.room() {
-            let k = self.peers[i].away.started;
-            let range = self.piece_of(seat, k);
+    /// Step 2, out: the summands of a peer's span.
+    fn send_summands<T: Element>(&mut self, i: usize, wire: TaggedComm, news: &mut bool) -> Result<()> {
+        let participant = self.peers[i].participant;
+        while self.peers[i].summands_out.started < self.peers[i].summands_out.pieces
+            && self.peers[i].summands_out.has_room()
+        {
+            let k = self.peers[i].summands_out.started;
+            let range = self.piece_of(participant, k);
             self.sum_locally::<T>(&range);
-            let (at, bytes) = self.encoded(&range, self.away_slot(i, k));
+            let (at, bytes) = self.encoded(&range, self.summands_slot(i, k));
             // SAFETY: the leader's buffer is on loan, and nobody writes to this piece before it is sent; or it lies in a
             // slot of the scratch that is not used again before.
-            let request = unsafe { way.comm.send(self.peers[i].process, way.tags[0], at, bytes)? };
-            self.peers[i].away.push(request);
+            let request = unsafe { wire.comm.send(self.peers[i].process, wire.tags[0], at, bytes)? };
+            self.peers[i].summands_out.push(request);
             *news = true;
         }
-        drain(&mut self.peers[i].away, news)
+        reap_sent(&mut self.peers[i].summands_out, news)
     }
 
-    /// Step 2, inward: the summands of my span.
-    fn receive_summands(&mut self, i: usize, way: Way, desk: &Desk, news: &mut bool) -> Result<()> {
+    /// Step 2, in: the summands of my span.
+    fn receive_summands(&mut self, i: usize, wire: TaggedComm, queue: &SubmissionQueue, news: &mut bool) -> Result<()> {
         loop {
             let peer = &self.peers[i];
-            let flow = &peer.inward;
+            let flow = &peer.summands_in;
             // Both go step by step where each reads the other's memory: a third quicker with Open MPI than if one ran ahead.
-            if peer.near && flow.started > peer.away.finished && !peer.away.is_done() {
+            if peer.near && flow.started > peer.summands_out.finished && !peer.summands_out.is_done() {
                 break;
             }
             // A slot is free again when its piece was summed.
             if flow.started == flow.pieces || flow.started - self.combined >= DEPTH {
                 break;
             }
-            let at = self.slot_at(i * DEPTH * self.coding.rooms() + flow.started % DEPTH);
-            // SAFETY: the slot is ours until the piece was summed; the scratch does not move while a meeting is active.
-            let request = unsafe { way.comm.receive(self.peers[i].process, way.tags[0], at, self.slot)? };
-            self.peers[i].inward.push(request);
+            let at = self.slot_at(i * DEPTH * self.coding.slots_per_peer() + flow.started % DEPTH);
+            // SAFETY: the slot is ours until the piece was summed; the scratch does not move while a collective is active.
+            let request = unsafe { wire.comm.receive(self.peers[i].process, wire.tags[0], at, self.slot)? };
+            self.peers[i].summands_in.push(request);
         }
         loop {
-            let k = self.peers[i].inward.finished;
-            let Some(request) = self.peers[i].inward.oldest() else { return Ok(()) };
+            let k = self.peers[i].summands_in.finished;
+            let Some(request) = self.peers[i].summands_in.oldest() else { return Ok(()) };
             let Some(bytes) = request.ask(Request::test_received)? else { return Ok(()) };
             let range = self.piece_of(self.group().me, k);
-            self.expect(bytes, &range, i, desk)?;
-            self.peers[i].inward.finished += 1;
+            self.expect(bytes, &range, i, queue)?;
+            self.peers[i].summands_in.finished += 1;
             *news = true;
         }
     }
 
     /// Sums the pieces of my span that have come from everybody, in the order of the processes.
     fn combine<T: Element>(&mut self, news: &mut bool) {
-        let (me, n) = (self.group().me, self.group().seats.len());
+        let (me, n) = (self.group().me, self.group().participants.len());
         let pieces = self.span(me).len().div_ceil(self.piece);
         let reduces = self.what != Collective::AllGather;
         while self.combined < pieces {
             let k = self.combined;
-            let waits = |p: &Peer| p.inward.finished <= k || (self.mutual && p.away.finished <= k);
+            let waits = |p: &Peer| p.summands_in.finished <= k || (self.mutual && p.summands_out.finished <= k);
             if reduces && self.peers.iter().any(waits) {
                 return;
             }
@@ -282,25 +285,25 @@ impl Meeting {
                     self.sum_locally::<T>(&range); // else it was, before it left
                 }
                 // SAFETY: no message that is under way touches this piece of the leader's buffer.
-                let own = unsafe { part_mut(self.leader::<T>(), &range) };
+                let own = unsafe { raw::range_mut(self.leader::<T>(), &range) };
                 self.coding.round(own);
-                // Peers stand in the order me+1, me+2, …: the seat tells where one's summand is.
-                let rooms = DEPTH * self.coding.rooms();
-                let slot = |seat: usize| self.slot_at(((seat + n - me) % n - 1) * rooms + k % DEPTH);
+                // Peers stand in the order me+1, me+2, …: the participant tells where one's summand is.
+                let per_peer = DEPTH * self.coding.slots_per_peer();
+                let slot = |participant: usize| self.slot_at(((participant + n - me) % n - 1) * per_peer + k % DEPTH);
                 let (coding, len) = (self.coding, range.len());
                 // SAFETY: a piece of every peer has arrived in its slot, as long as `range`.
-                let add = |sum: &mut [T], seat: usize| unsafe { coding.add(sum, slot(seat)) };
+                let add = |sum: &mut [T], participant: usize| unsafe { coding.add(sum, slot(participant)) };
                 if me > 0 {
                     // ((p0 + p1) + …) + own: what stands before me is summed first, then mine is added to it.
-                    // SAFETY: the slot of seat 0 holds a piece that is ours to change.
+                    // SAFETY: the slot of participant 0 holds a piece that is ours to change.
                     let first = unsafe { self.coding.decoded::<T>(slot(0), len, self.spare()) };
-                    for seat in 1..me {
-                        add(first, seat);
+                    for participant in 1..me {
+                        add(first, participant);
                     }
                     vector::add(own, first);
                 }
-                for seat in me + 1..n {
-                    add(own, seat);
+                for participant in me + 1..n {
+                    add(own, participant);
                 }
                 self.coding.round(own);
             } else {
@@ -312,75 +315,83 @@ impl Meeting {
         }
     }
 
-    /// Step 3, away: the sums of my span.
-    fn send_sums(&mut self, i: usize, way: Way, news: &mut bool) -> Result<()> {
+    /// Step 3, out: the sums of my span.
+    fn send_sums(&mut self, i: usize, wire: TaggedComm, news: &mut bool) -> Result<()> {
         let me = self.group().me;
-        while self.peers[i].give.started < self.peers[i].give.pieces.min(self.combined) && self.peers[i].give.room() {
-            let k = self.peers[i].give.started;
+        while self.peers[i].sums_out.started < self.peers[i].sums_out.pieces.min(self.combined)
+            && self.peers[i].sums_out.has_room()
+        {
+            let k = self.peers[i].sums_out.started;
             // An encoded piece lies in a slot that all peers share: it must have left for all before it is used again.
-            if self.coding != Coding::Plain && self.peers.iter().any(|p| p.give.finished + DEPTH <= k) {
+            if self.coding != Coding::Plain && self.peers.iter().any(|p| p.sums_out.finished + DEPTH <= k) {
                 break;
             }
             let range = self.piece_of(me, k);
-            let (at, bytes) = self.encoded(&range, self.give_slot(k));
-            // SAFETY: sums of my span do not change any more while the meeting lasts; see `send_summands` for slots.
-            let request = unsafe { way.comm.send(self.peers[i].process, way.tags[1], at, bytes)? };
-            self.peers[i].give.push(request);
+            let (at, bytes) = self.encoded(&range, self.sums_slot(k));
+            // SAFETY: sums of my span do not change any more while the collective lasts; see `send_summands` for slots.
+            let request = unsafe { wire.comm.send(self.peers[i].process, wire.tags[1], at, bytes)? };
+            self.peers[i].sums_out.push(request);
             *news = true;
         }
-        drain(&mut self.peers[i].give, news)
+        reap_sent(&mut self.peers[i].sums_out, news)
     }
 
-    /// Step 3, inward: the sums of a peer's span.
-    fn receive_sums<T: Element>(&mut self, i: usize, way: Way, desk: &Desk, news: &mut bool) -> Result<()> {
-        let seat = self.peers[i].seat;
+    /// Step 3, in: the sums of a peer's span.
+    fn receive_sums<T: Element>(
+        &mut self,
+        i: usize,
+        wire: TaggedComm,
+        queue: &SubmissionQueue,
+        news: &mut bool,
+    ) -> Result<()> {
+        let participant = self.peers[i].participant;
         loop {
             let peer = &self.peers[i];
-            let k = peer.take.started;
+            let k = peer.sums_in.started;
             // What arrives here is where the summands were: they must have left.
-            let left = peer.away.pieces == 0 || peer.away.finished > k;
-            if k == peer.take.pieces || !peer.take.room() || !left {
+            let left = peer.summands_out.pieces == 0 || peer.summands_out.finished > k;
+            if k == peer.sums_in.pieces || !peer.sums_in.has_room() || !left {
                 break;
             }
-            let range = self.piece_of(seat, k);
+            let range = self.piece_of(participant, k);
             let (at, len) = match self.coding {
                 // SAFETY: within the leader's buffer.
                 Coding::Plain => (unsafe { self.leader::<T>().add(range.start) }.cast(), range.len() * size_of::<T>()),
-                _ => (self.slot_at((i * self.coding.rooms() + 2) * DEPTH + k % DEPTH), self.slot),
+                _ => (self.slot_at((i * self.coding.slots_per_peer() + 2) * DEPTH + k % DEPTH), self.slot),
             };
             // SAFETY: nobody else touches this piece of the leader's buffer, or the slot, until it has come.
-            let request = unsafe { way.comm.receive(self.peers[i].process, way.tags[1], at, len)? };
-            self.peers[i].take.push(request);
+            let request = unsafe { wire.comm.receive(self.peers[i].process, wire.tags[1], at, len)? };
+            self.peers[i].sums_in.push(request);
         }
         loop {
-            let k = self.peers[i].take.finished;
-            let Some(request) = self.peers[i].take.oldest() else { return Ok(()) };
+            let k = self.peers[i].sums_in.finished;
+            let Some(request) = self.peers[i].sums_in.oldest() else { return Ok(()) };
             let Some(bytes) = request.ask(Request::test_received)? else { return Ok(()) };
-            let range = self.piece_of(seat, k);
-            self.expect(bytes, &range, i, desk)?;
+            let range = self.piece_of(participant, k);
+            self.expect(bytes, &range, i, queue)?;
             if self.coding != Coding::Plain {
-                let slot = self.slot_at((i * self.coding.rooms() + 2) * DEPTH + k % DEPTH);
+                let slot = self.slot_at((i * self.coding.slots_per_peer() + 2) * DEPTH + k % DEPTH);
                 // SAFETY: the piece has come; nothing under way touches this part of the leader's buffer.
-                unsafe { self.coding.decode(part_mut(self.leader::<T>(), &range), slot) };
+                unsafe { self.coding.decode(raw::range_mut(self.leader::<T>(), &range), slot) };
             }
-            self.spread::<T>(&range, seat);
-            self.peers[i].take.finished += 1;
+            self.spread::<T>(&range, participant);
+            self.peers[i].sums_in.finished += 1;
             *news = true;
         }
     }
 
-    fn expect(&self, bytes: usize, range: &Range<usize>, i: usize, desk: &Desk) -> Result<()> {
-        let first = self.group().seats[self.peers[i].seat].members.start;
+    fn expect(&self, bytes: usize, range: &Range<usize>, i: usize, queue: &SubmissionQueue) -> Result<()> {
+        let first = self.group().participants[self.peers[i].participant].members.start;
         if self.coding.fits(bytes, range.len(), self.dtype) {
             // What crosses is counted once, for the rank whose buffer travels.
-            desk.count(self.loans[0].local, self.group().ranks[first], bytes);
+            queue.count(self.loans[0].local, self.group().ranks[first], bytes);
             return Ok(());
         }
         Err(Error::internal(format!(
             "{} of seq {}: {bytes} bytes came from {}, {} elements were expected",
             self.what,
             self.seq,
-            desk.name(self.group().ranks[first]),
+            queue.name(self.group().ranks[first]),
             range.len()
         )))
     }
@@ -393,8 +404,9 @@ impl Meeting {
     fn sum_locally<T: Element>(&mut self, range: &Range<usize>) {
         for loan in &self.loans[1..] {
             // SAFETY: buffers on loan are exclusive of one another; no message under way touches this piece.
-            let (sum, x) =
-                unsafe { (part_mut(self.leader::<T>(), range), part(loan.data.as_ptr().as_ptr().cast::<T>(), range)) };
+            let (sum, x) = unsafe {
+                (raw::range_mut(self.leader::<T>(), range), raw::range(loan.data.as_ptr().as_ptr().cast::<T>(), range))
+            };
             vector::add(sum, x);
         }
     }
@@ -405,13 +417,14 @@ impl Meeting {
             let own = overlap(range, &self.chunk_of(j));
             // SAFETY: as in `sum_locally`.
             unsafe {
-                part_mut(self.leader::<T>(), &own).copy_from_slice(part(loan.data.as_ptr().as_ptr().cast(), &own));
+                raw::range_mut(self.leader::<T>(), &own)
+                    .copy_from_slice(raw::range(loan.data.as_ptr().as_ptr().cast(), &own));
             }
         }
     }
 
     /// Hands a finished piece of the leader's buffer to the other ranks of this process.
-    fn spread<T: Element>(&mut self, range: &Range<usize>, seat: usize) {
+    fn spread<T: Element>(&mut self, range: &Range<usize>, participant: usize) {
         let me = self.group().me;
         for (j, loan) in self.loans.iter().enumerate().skip(1) {
             let chunk = self.chunk_of(j);
@@ -419,15 +432,15 @@ impl Meeting {
                 if !range.is_empty() {
                     // SAFETY: as in `sum_locally`.
                     unsafe {
-                        part_mut(loan.data.as_ptr().as_ptr().cast::<T>(), &range)
-                            .copy_from_slice(part(self.leader(), &range));
+                        raw::range_mut(loan.data.as_ptr().as_ptr().cast::<T>(), &range)
+                            .copy_from_slice(raw::range(self.leader(), &range));
                     }
                 }
             };
             match self.what {
                 Collective::ReduceScatter => copy(overlap(range, &chunk)),
                 // Its own chunk it has already.
-                Collective::AllGather if seat == me => {
+                Collective::AllGather if participant == me => {
                     copy(range.start..range.end.min(chunk.start).max(range.start));
                     copy(range.start.max(chunk.end).min(range.end)..range.end);
                 }
@@ -439,24 +452,24 @@ impl Meeting {
     /// The chunk of the `j`th rank of this process.
     fn chunk_of(&self, j: usize) -> Range<usize> {
         let group = self.group();
-        chunk(self.len, group.ranks.len(), group.seats[group.me].members.start + j)
+        chunk(self.len, group.ranks.len(), group.participants[group.me].members.start + j)
     }
 
     fn slot_at(&self, index: usize) -> *mut u8 {
         self.slots.0.wrapping_add(index * self.slot)
     }
 
-    fn away_slot(&self, i: usize, k: usize) -> *mut u8 {
-        self.slot_at((i * self.coding.rooms() + 1) * DEPTH + k % DEPTH)
+    fn summands_slot(&self, i: usize, k: usize) -> *mut u8 {
+        self.slot_at((i * self.coding.slots_per_peer() + 1) * DEPTH + k % DEPTH)
     }
 
-    fn give_slot(&self, k: usize) -> *mut u8 {
-        self.slot_at(self.peers.len() * DEPTH * self.coding.rooms() + k % DEPTH)
+    fn sums_slot(&self, k: usize) -> *mut u8 {
+        self.slot_at(self.peers.len() * DEPTH * self.coding.slots_per_peer() + k % DEPTH)
     }
 
     /// Room for one decoded piece.
     fn spare(&self) -> *mut u8 {
-        self.slot_at(self.peers.len() * DEPTH * self.coding.rooms() + DEPTH)
+        self.slot_at(self.peers.len() * DEPTH * self.coding.slots_per_peer() + DEPTH)
     }
 
     /// Where the bytes of a piece are, as they travel.
@@ -471,26 +484,32 @@ impl Meeting {
     }
 
     /// Gives the buffers back.
-    pub fn close(&mut self, desk: &Desk, pool: &mut Vec<Vec<u8>>) {
+    pub fn close(&mut self, queue: &SubmissionQueue, pool: &mut Vec<Vec<u8>>) {
         self.slots = Slots(std::ptr::null_mut());
         pool.push(std::mem::take(&mut self.scratch));
         self.group = None;
         let there = self.there.unwrap_or_else(Instant::now);
         for loan in self.loans.drain(..) {
-            desk.finish(loan.local, Done { place: loan.place, data: loan.data, there });
+            queue.complete(loan.local, Completion { index: loan.index, data: loan.data, there });
         }
         self.active = false;
     }
 
     /// The first rank of every process that is waited for, and whether it has begun.
-    pub fn missing(&self, desk: &Desk) -> Vec<(usize, bool)> {
+    pub fn missing(&self, queue: &SubmissionQueue) -> Vec<(usize, bool)> {
         let group = self.group();
         if !self.is_ready() {
-            let seat = &group.seats[group.me];
-            let here = |rank: usize| self.loans.iter().any(|l| l.local == rank - desk.first[desk.process]);
-            return seat.members.clone().map(|m| group.ranks[m]).filter(|&r| !here(r)).map(|r| (r, false)).collect();
+            let participant = &group.participants[group.me];
+            let here = |rank: usize| self.loans.iter().any(|l| l.local == rank - queue.first[queue.process]);
+            return participant
+                .members
+                .clone()
+                .map(|m| group.ranks[m])
+                .filter(|&r| !here(r))
+                .map(|r| (r, false))
+                .collect();
         }
-        let first = |p: &Peer| group.ranks[group.seats[p.seat].members.start];
+        let first = |p: &Peer| group.ranks[group.participants[p.participant].members.start];
         let late: Vec<_> = self.peers.iter().filter(|p| !p.has_begun()).map(|p| (first(p), false)).collect();
         if !late.is_empty() {
             return late;
@@ -502,18 +521,4 @@ impl Meeting {
 fn overlap(a: &Range<usize>, b: &Range<usize>) -> Range<usize> {
     let start = a.start.max(b.start);
     start..a.end.min(b.end).max(start)
-}
-
-/// # Safety
-/// `data` is valid and aligned for `range`, which nobody writes during `'a`.
-unsafe fn part<'a, T>(data: *mut T, range: &Range<usize>) -> &'a [T] {
-    // SAFETY: the caller's promise.
-    unsafe { from_raw_parts(data.add(range.start), range.len()) }
-}
-
-/// # Safety
-/// `data` is valid and aligned for `range`, which nobody else touches during `'a`.
-unsafe fn part_mut<'a, T>(data: *mut T, range: &Range<usize>) -> &'a mut [T] {
-    // SAFETY: the caller's promise.
-    unsafe { from_raw_parts_mut(data.add(range.start), range.len()) }
 }

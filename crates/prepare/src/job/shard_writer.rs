@@ -1,10 +1,11 @@
 //! One shard being written: under a temporary name, with its digest, and seen only when it is whole.
 
-use super::sheet::Planned;
-use super::site::{self, Done, hex};
+use super::manifest::PlannedShard;
+use super::output_directory::{self, FinishedShard};
 use paceline_base::{Error, Result};
 use paceline_data::shards::Shard;
 use paceline_data::tfrecord::{Packing, Writer};
+use paceline_system::{hex, host_name};
 use sha2::{Digest, Sha256};
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -31,7 +32,7 @@ impl Write for Digested {
 }
 
 /// A shard that is not finished. Dropped before it is, it leaves nothing.
-pub struct Open {
+pub struct ShardWriter {
     writer: Option<Writer<Digested>>,
     temporary: PathBuf,
     work: PathBuf,
@@ -40,9 +41,9 @@ pub struct Open {
     bytes_read: u64,
 }
 
-impl Open {
+impl ShardWriter {
     /// Begins a shard. Its temporary name is this process's own: under Spark two tasks may make the same shard.
-    pub fn begin(work: &Path, planned: &Planned, classes: usize, packing: Packing) -> Result<Self> {
+    pub fn begin(work: &Path, planned: &PlannedShard, classes: usize, packing: Packing) -> Result<Self> {
         let temporary = work.join("tmp").join(format!("{}.{}.{}", planned.file, std::process::id(), host()));
         let file = File::create(&temporary).map_err(|e| Error::io("create", &temporary, &e))?;
         let out = Digested { out: BufWriter::with_capacity(1 << 18, file), hash: Sha256::new(), bytes: 0 };
@@ -85,7 +86,7 @@ impl Open {
     }
 
     /// Syncs the file, notes what is in it, and gives it its name.
-    pub fn seal(mut self) -> Result<Done> {
+    pub fn seal(mut self) -> Result<FinishedShard> {
         let failed = |e: std::io::Error| lost(&self.temporary, &e);
         let Some(writer) = self.writer.take() else { return Err(Error::internal("a shard was sealed twice")) };
         let Digested { out, hash, bytes } = writer.finish().map_err(failed)?;
@@ -93,16 +94,19 @@ impl Open {
         self.shard.bytes = bytes;
         self.shard.sha256 = hex(&hash.finalize());
         let path = self.work.parent().unwrap_or(Path::new(".")).join(&self.shard.file);
-        let done =
-            Done { shard: self.shard.clone(), skipped: std::mem::take(&mut self.skipped), bytes_read: self.bytes_read };
+        let done = FinishedShard {
+            shard: self.shard.clone(),
+            skipped: std::mem::take(&mut self.skipped),
+            bytes_read: self.bytes_read,
+        };
         // The file first: a note without its file is a shard that is made again, never one that is believed.
-        site::publish(&self.temporary, &path).map_err(|e| Error::io("rename", &path, &e))?;
-        site::note(&self.work, &done)?;
+        output_directory::publish(&self.temporary, &path).map_err(|e| Error::io("rename", &path, &e))?;
+        output_directory::note_finished(&self.work, &done)?;
         Ok(done)
     }
 }
 
-impl Drop for Open {
+impl Drop for ShardWriter {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.temporary);
     }
@@ -123,6 +127,5 @@ fn lost(path: &Path, error: &std::io::Error) -> Error {
 
 /// The name of this host, so that temporary names of two hosts differ on a shared file system.
 fn host() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    name.trim().chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect()
+    host_name().chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect()
 }

@@ -1,32 +1,35 @@
-//! The line from a process to the `launch` that started it. When it breaks, the process ends itself: a host that was cut
+//! The connection from a process to the `launch` that started it. When it breaks, the process ends itself: a host that was cut
 //! off must not go on writing where a restarted job writes.
 //!
 //! ```no_run
-//! use paceline_launch::{Doing, Facts, Tether};
+//! use paceline_launch::{Doing, Facts, LaunchClient};
 //! # fn main() -> paceline_base::Result<()> {
-//! let Some(tether) = Tether::from_env()? else { return Ok(()) }; // not started by launch
+//! let Some(client) = LaunchClient::from_env()? else { return Ok(()) }; // not started by launch
 //! let facts = Facts::collect("the whole configuration").with_place("runs".as_ref(), Some(240_000_000));
-//! tether.check_in(facts)?; // waits until all processes have, and agree
-//! tether.run_dir("runs/mlp-1".as_ref()); // process 0, when the directory can be resumed
-//! tether.doing(Doing::Training);
+//! client.check_in(facts)?; // waits until all processes have, and agree
+//! client.run_dir("runs/mlp-1".as_ref()); // process 0, when the directory can be resumed
+//! client.doing(Doing::Training);
 //! for step in 1..=100 {
-//!     tether.step(step); // an atomic store
-//!     if tether.stop_flag().load(std::sync::atomic::Ordering::Relaxed) {
+//!     client.step(step); // an atomic store
+//!     if client.stop_flag().load(std::sync::atomic::Ordering::Relaxed) {
 //!         break; // and write a checkpoint
 //!     }
 //! }
-//! tether.done(); // or failed(&error)
+//! client.done(); // or failed(&error)
 //! # Ok(()) }
 //! ```
 
 use crate::facts::Facts;
 use crate::hosts::bracketed;
+use crate::message::{
+    ClientMessage, Doing, ExitReport, Heartbeat, Hello, LOST, Progress, ServerMessage, StartInfo, VARIABLE, line,
+    parse_variable,
+};
 use crate::secret::{self, Side, proof, same};
 use crate::stop::StopSignal;
-use crate::word::{Beat, Doing, Hello, LOST, LastWords, Order, Orders, Progress, VARIABLE, Word, line, parse_variable};
-use paceline_base::{Error, Kind, Result};
+use paceline_base::{Error, Kind, Peer, Result};
 use paceline_comm::world::{all_wait, end_at_once};
-use paceline_record::machine;
+use paceline_system::machine;
 use sha2::{Digest, Sha256};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -36,17 +39,17 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Between two beats.
-const BEAT: Duration = Duration::from_millis(500);
+/// Between two heartbeats.
+const HEARTBEAT: Duration = Duration::from_millis(500);
 /// To connect.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Before another try.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// The line to `launch`.
-pub struct Tether {
+/// The connection to `launch`, with its heartbeat.
+pub struct LaunchClient {
     shared: Arc<Shared>,
-    orders: Mutex<Receiver<Order>>,
+    messages: Mutex<Receiver<ServerMessage>>,
     process: usize,
     nonce: String,
     /// Where `launch` was called.
@@ -58,7 +61,7 @@ struct Shared {
     step: AtomicU64,
     doing: AtomicU8,
     stop: Arc<AtomicBool>,
-    /// The last word was said: the line may end.
+    /// The last message was sent: the connection may end.
     closed: AtomicBool,
     /// When `launch` was last heard, in milliseconds since `begin`.
     heard: AtomicU64,
@@ -67,8 +70,8 @@ struct Shared {
 }
 
 impl Shared {
-    fn say(&self, word: &Word) -> std::io::Result<()> {
-        self.out.lock().unwrap_or_else(PoisonError::into_inner).write_all(line(word).as_bytes())
+    fn say(&self, message: &ClientMessage) -> std::io::Result<()> {
+        self.out.lock().unwrap_or_else(PoisonError::into_inner).write_all(line(message).as_bytes())
     }
 
     fn now(&self) -> u64 {
@@ -80,13 +83,13 @@ impl Shared {
         if self.closed.load(Relaxed) {
             return;
         }
-        let words = LastWords { process: self.process, code: LOST, why: why.into() };
+        let words = ExitReport { process: self.process, code: LOST, why: why.into(), peer: None };
         let _ = std::io::stderr().write_all(words.line().as_bytes());
         end_at_once(LOST);
     }
 }
 
-impl Tether {
+impl LaunchClient {
     /// The line to the `launch` that started this process; none if none did. From here on it knows of this process and
     /// that it lives.
     ///
@@ -99,7 +102,7 @@ impl Tether {
         Self::connect(&text, process, processes).map(Some)
     }
 
-    /// As [`Tether::from_env`], for the process with this number.
+    /// As [`LaunchClient::from_env`], for the process with this number.
     pub fn connect(variable: &str, process: usize, processes: usize) -> Result<Self> {
         let (host, port, token) = parse_variable(variable)
             .ok_or_else(|| Error::user(format!("{VARIABLE} is set by paceline launch; unset it to run alone")))?;
@@ -108,7 +111,7 @@ impl Tether {
             Error::user(format!(
                 "{} cannot reach paceline launch at {address}: {why}; open that port, or give launch --address with an \
                  address that all hosts reach",
-                paceline_comm::world::host_name()
+                paceline_system::host_name()
             ))
         };
         let found = (host, port).to_socket_addrs().map_err(|e| cannot(e.to_string()))?.next();
@@ -137,18 +140,18 @@ impl Tether {
             begin: Instant::now(),
             process,
         });
-        let (sender, orders) = channel();
-        let nonce = Sha256::digest(token.as_bytes())[..6].iter().map(|b| format!("{b:02x}")).collect();
+        let (sender, messages) = channel();
+        let nonce = paceline_system::hex(&Sha256::digest(token.as_bytes())[..6]);
         let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
             std::thread::Builder::new()
                 .name(name.into())
                 .spawn(work)
                 .map_err(|e| Error::failure(format!("a thread cannot start: {e}")))
         };
-        let (listens, beats) = (shared.clone(), shared.clone());
-        spawn("tether-ear", Box::new(move || listen(&listens, ear, &sender)))?;
-        spawn("tether-beat", Box::new(move || beat(&beats, timeout)))?;
-        Ok(Self { shared, orders: Mutex::new(orders), process, nonce, folder })
+        let (listens, heartbeats) = (shared.clone(), shared.clone());
+        spawn("launch-receive", Box::new(move || listen(&listens, ear, &sender)))?;
+        spawn("launch-heartbeat", Box::new(move || heartbeat(&heartbeats, timeout)))?;
+        Ok(Self { shared, messages: Mutex::new(messages), process, nonce, folder })
     }
 
     /// Says the facts, and waits until all processes have said theirs and they agree. To be called before anything that
@@ -156,7 +159,7 @@ impl Tether {
     ///
     /// # Errors
     /// With the words of `launch`, if they do not agree.
-    pub fn check_in(&self, mut facts: Facts) -> Result<Orders> {
+    pub fn check_in(&self, mut facts: Facts) -> Result<StartInfo> {
         facts.process = self.process;
         let mark = facts.place.as_ref().map(|p| p.join(format!(".paceline-launch-{}", self.nonce)));
         let written = match &mark {
@@ -164,15 +167,15 @@ impl Tether {
             _ => None,
         };
         facts.clock = super::facts::clock();
-        self.say(&Word::Facts(Box::new(facts)));
-        let orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
+        self.say(&ClientMessage::Facts(Box::new(facts)));
+        let messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
         let answer = loop {
-            match orders.recv() {
-                Ok(Order::Look) => self.say(&Word::Seen(mark.as_deref().is_none_or(seen))),
-                Ok(Order::Begin(orders)) => break Ok(orders),
-                Ok(Order::Refuse { why }) => break Err(Error::user(why)),
+            match messages.recv() {
+                Ok(ServerMessage::Look) => self.say(&ClientMessage::Seen(mark.as_deref().is_none_or(seen))),
+                Ok(ServerMessage::Begin(info)) => break Ok(info),
+                Ok(ServerMessage::Refuse { why }) => break Err(Error::user(why)),
                 Ok(_) => {}
-                Err(_) => break Err(Error::failure("paceline launch has gone")),
+                Err(_) => break Err(Error::failure("paceline launch has gone").of_peer(Peer::Launcher)),
             }
         };
         drop(written);
@@ -184,8 +187,8 @@ impl Tether {
     }
 
     /// What every step touches, to be kept by whoever computes.
-    pub fn line(&self) -> Line {
-        Line(self.shared.clone())
+    pub fn connection(&self) -> Connection {
+        Connection(self.shared.clone())
     }
 
     /// This process's number.
@@ -210,10 +213,10 @@ impl Tether {
 
     /// Where the run is: a restart resumes it.
     pub fn run_dir(&self, dir: &Path) {
-        self.say(&Word::RunDir(std::path::absolute(dir).unwrap_or_else(|_| dir.into())));
+        self.say(&ClientMessage::RunDir(std::path::absolute(dir).unwrap_or_else(|_| dir.into())));
     }
 
-    /// The last word of a process that fails. Where it runs in another folder than `launch`, which happens when a host
+    /// The last message of a process that fails. Where it runs in another folder than `launch`, which happens when a host
     /// lacks that folder, this is said too: paths then lead elsewhere.
     pub fn failed(&self, error: &Error) {
         let code = exit_code(error);
@@ -223,33 +226,33 @@ impl Tether {
             true => format!(
                 " (it runs in {}, since {} has no folder {}: make it there, or give whole paths)",
                 here.display(),
-                paceline_comm::world::host_name(),
+                paceline_system::host_name(),
                 self.folder.display()
             ),
             false => String::new(),
         };
-        self.close(&Word::Failed { code, why: format!("{error}{place}") });
+        self.close(&ClientMessage::Failed { code, why: format!("{error}{place}"), peer: error.peer() });
     }
 
-    /// The last word of a process that did its work.
+    /// The last message of a process that did its work.
     pub fn done(&self) {
-        self.close(&Word::Done);
+        self.close(&ClientMessage::Done);
     }
 
-    /// The last word of a process that ended before its work was done, because it was asked to.
+    /// The last message of a process that ended before its work was done, because it was asked to.
     pub fn stopped(&self) {
-        self.close(&Word::Stopped);
+        self.close(&ClientMessage::Stopped);
     }
 
-    fn close(&self, word: &Word) {
+    fn close(&self, message: &ClientMessage) {
         if !self.shared.closed.swap(true, Relaxed) {
-            self.say(word);
+            self.say(message);
         }
     }
 
-    fn say(&self, word: &Word) {
+    fn say(&self, message: &ClientMessage) {
         // A broken line is dealt with by the thread that listens.
-        let _ = self.shared.say(word);
+        let _ = self.shared.say(message);
     }
 }
 
@@ -260,10 +263,10 @@ fn exit_code(error: &Error) -> u8 {
 
 /// What a process that `launch` started is to write on standard error when it ends with this error; none if it was started
 /// by something else, and a person reads.
-pub fn last_words(error: &Error) -> Option<String> {
+pub fn exit_report(error: &Error) -> Option<String> {
     std::env::var_os(VARIABLE)?;
     let process = paceline_comm::world::started(|name| std::env::var(name).ok()).map_or(0, |s| s.process);
-    Some(LastWords { process, code: exit_code(error), why: error.to_string() }.line())
+    Some(ExitReport { process, code: exit_code(error), why: error.to_string(), peer: error.peer() }.line())
 }
 
 /// A line on which both sides have proved themselves.
@@ -285,7 +288,7 @@ enum NotJoined {
     Here(Error),
 }
 
-/// The first words on a line; `stream` is given back when both sides have proved that they know the token.
+/// The first messages on a connection; `stream` is given back when both sides have proved that they know the token.
 fn join(stream: TcpStream, token: &str, process: usize, processes: usize) -> std::result::Result<Joined, NotJoined> {
     let closed = |e: std::io::Error| NotJoined::Closed(e.to_string());
     stream.set_nodelay(true).map_err(closed)?;
@@ -296,24 +299,24 @@ fn join(stream: TcpStream, token: &str, process: usize, processes: usize) -> std
         let mut text = String::new();
         match ear.read_line(&mut text) {
             Ok(0) => Err(NotJoined::Closed("it hung up".into())),
-            Ok(_) => serde_json::from_str::<Order>(&text).map_err(|_| NotJoined::Impostor),
+            Ok(_) => serde_json::from_str::<ServerMessage>(&text).map_err(|_| NotJoined::Impostor),
             Err(e) => Err(NotJoined::Closed(e.to_string())),
         }
     };
-    let Order::Challenge { nonce: challenge } = hear()? else { return Err(NotJoined::Impostor) };
+    let ServerMessage::Challenge { nonce: challenge } = hear()? else { return Err(NotJoined::Impostor) };
     let nonce = secret::random().map_err(NotJoined::Here)?;
     let hello = Hello {
         proof: proof(token, Side::Process(process, processes), &challenge, &nonce),
         nonce: nonce.clone(),
         process,
         processes,
-        host: paceline_comm::world::host_name(),
+        host: paceline_system::host_name(),
         pid: std::process::id(),
     };
-    (&stream).write_all(line(&Word::Hello(hello)).as_bytes()).map_err(closed)?;
+    (&stream).write_all(line(&ClientMessage::Hello(hello)).as_bytes()).map_err(closed)?;
     let (timeout, answer, folder) = match hear()? {
-        Order::Welcome { timeout, proof, folder } => (timeout, proof, folder),
-        Order::Unknown => return Err(NotJoined::Unknown),
+        ServerMessage::Welcome { timeout, proof, folder } => (timeout, proof, folder),
+        ServerMessage::Unknown => return Err(NotJoined::Unknown),
         _ => return Err(NotJoined::Impostor),
     };
     if !same(&answer, &proof(token, Side::Launch, &challenge, &nonce)) {
@@ -323,11 +326,11 @@ fn join(stream: TcpStream, token: &str, process: usize, processes: usize) -> std
     Ok(Joined { stream, ear, timeout, folder })
 }
 
-/// The part of a tether that is used while steps are done. `progress` apart, it neither allocates nor locks.
+/// The part of a client that is used while steps are done. `progress` apart, it neither allocates nor locks.
 #[derive(Clone)]
-pub struct Line(Arc<Shared>);
+pub struct Connection(Arc<Shared>);
 
-impl Line {
+impl Connection {
     /// Steps done.
     pub fn step(&self, done: u64) {
         self.0.step.store(done, Relaxed);
@@ -340,12 +343,12 @@ impl Line {
 
     /// What a person is shown, where `launch` has the terminal.
     pub fn progress(&self, progress: Progress) {
-        let _ = self.0.say(&Word::Progress(progress)); // a broken line is dealt with by the thread that listens
+        let _ = self.0.say(&ClientMessage::Progress(progress)); // a broken line is dealt with by the thread that listens
     }
 
     /// Tells `launch` that a signal asks this process to end; it asks all of them.
     pub fn asked_to_stop(&self, signal: StopSignal) {
-        let _ = self.0.say(&Word::AskedToStop(signal)); // as above
+        let _ = self.0.say(&ClientMessage::AskedToStop(signal)); // as above
     }
 
     /// Whether the run is to end after this step, with a checkpoint.
@@ -401,20 +404,20 @@ fn seen(path: &Path) -> bool {
     }
 }
 
-fn listen(shared: &Shared, ear: BufReader<TcpStream>, orders: &Sender<Order>) {
+fn listen(shared: &Shared, ear: BufReader<TcpStream>, messages: &Sender<ServerMessage>) {
     for text in ear.lines() {
         let Ok(text) = text else { break };
         shared.heard.store(shared.now(), Relaxed);
         match serde_json::from_str(&text) {
-            Ok(Order::Stop) => shared.stop.store(true, Relaxed),
-            Ok(Order::Heard) | Err(_) => {}
-            Ok(order) => drop(orders.send(order)),
+            Ok(ServerMessage::Stop) => shared.stop.store(true, Relaxed),
+            Ok(ServerMessage::Heard) | Err(_) => {}
+            Ok(message) => drop(messages.send(message)),
         }
     }
     shared.end("ended itself: the line to paceline launch broke");
 }
 
-fn beat(shared: &Shared, timeout: f64) {
+fn heartbeat(shared: &Shared, timeout: f64) {
     // Sooner than launch takes this process for lost: by then it must have ended.
     let limit = ((timeout - 1.0).max(timeout / 2.0) * 1000.0) as u64;
     let kills = machine::oom_kills();
@@ -424,19 +427,19 @@ fn beat(shared: &Shared, timeout: f64) {
         if now != last {
             (last, changed) = (now, Instant::now());
         }
-        let beat = Beat {
+        let heartbeat = Heartbeat {
             step: now.0,
             doing: if now.1 == Doing::Training && all_wait() { Doing::Waiting } else { now.1 },
             since: changed.elapsed().as_secs_f64(),
             resident: resident(),
             oom_kills: machine::oom_kills().unwrap_or(0).saturating_sub(kills.unwrap_or(u64::MAX)),
         };
-        let _ = shared.say(&Word::Beat(beat));
-        std::thread::sleep(BEAT);
+        let _ = shared.say(&ClientMessage::Heartbeat(heartbeat));
+        std::thread::sleep(HEARTBEAT);
         let silent = shared.now().saturating_sub(shared.heard.load(Relaxed));
         if silent > limit {
             // A process that was itself stopped for long has not listened: a moment for what has come meanwhile.
-            std::thread::sleep(BEAT);
+            std::thread::sleep(HEARTBEAT);
             if shared.now().saturating_sub(shared.heard.load(Relaxed)) > limit {
                 shared.end(&format!(
                     "ended itself: it had not heard from paceline launch for {:.0} s (was launch suspended, or is the network \

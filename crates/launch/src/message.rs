@@ -1,18 +1,19 @@
 //! What processes and `launch` say to each other: one JSON object a line, over TCP, outside MPI.
 //!
 //! 1. A process connects, before it reads anything else. `launch` says `Challenge`; the process answers by `Hello`, which
-//!    proves that it knows the token of its attempt; `launch` proves the same by `Welcome`. From now on the process sends a `Beat` twice a second, and each is answered by `Heard`: either side that hears nothing for too long
+//!    proves that it knows the token of its attempt; `launch` proves the same by `Welcome`. From now on the process sends a `Heartbeat` twice a second, and each is answered by `Heard`: either side that hears nothing for too long
 //!    takes the other for lost.
 //! 2. It says its `Facts` and waits. When all have, and they agree, `launch` says `Look`: is the file there that process 0
 //!    put where checkpoints go? Each answers `Seen`. Then `launch` says `Begin`, or to all `Refuse`.
 //! 3. `RunDir` (what a restart goes on from), `Progress` (what a person is shown): from process 0, whenever it likes.
 //! 4. `AskedToStop`: a signal reached a process, such as one that a scheduler sends to all. `Stop` asks every process to end after this step with a checkpoint.
-//! 5. `Done`, `Stopped` or `Failed` is the last word. A line that ends without one belongs to a process that died.
+//! 5. `Done`, `Stopped` or `Failed` is the last message. A connection that ends without one belongs to a process that died.
 //!
-//! A process that fails also leaves a [`LastWords`] on standard error: it may have failed to connect, or have lost its line.
+//! A process that fails also leaves an [`ExitReport`] on standard error: it may have failed to connect, or have lost its connection.
 
 use crate::facts::Facts;
 use crate::stop::StopSignal;
+use paceline_base::Peer;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -28,16 +29,19 @@ const MARK: &str = "paceline-launch: ";
 
 /// What a process that fails says on standard error, as one line that no other text looks like.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LastWords {
+pub struct ExitReport {
     /// The process's number.
     pub process: usize,
     /// The exit code that it ends with.
     pub code: u8,
     /// The error.
     pub why: String,
+    /// Whose failure it passes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer: Option<Peer>,
 }
 
-impl LastWords {
+impl ExitReport {
     /// With a line end.
     pub fn line(&self) -> String {
         format!("{MARK}{}", line(self))
@@ -52,7 +56,7 @@ impl LastWords {
 /// From a process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Word {
+pub enum ClientMessage {
     /// The first word.
     Hello(Hello),
     /// What must agree.
@@ -60,7 +64,7 @@ pub enum Word {
     /// Whether the file is visible here.
     Seen(bool),
     /// Alive.
-    Beat(Beat),
+    Heartbeat(Heartbeat),
     /// Where the run is.
     RunDir(PathBuf),
     /// For a person.
@@ -71,6 +75,9 @@ pub enum Word {
         code: u8,
         /// The error.
         why: String,
+        /// Whose failure it passes on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        peer: Option<Peer>,
     },
     /// A signal that asks for the end has reached it: all are to stop.
     AskedToStop(StopSignal),
@@ -99,7 +106,7 @@ pub struct Hello {
 
 /// A sign of life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Beat {
+pub struct Heartbeat {
     /// Steps done.
     pub step: u64,
     /// What it is at.
@@ -168,7 +175,7 @@ pub struct Progress {
 /// From `launch`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Order {
+pub enum ServerMessage {
     /// To whoever connects.
     Challenge {
         /// A random number to answer.
@@ -185,12 +192,12 @@ pub enum Order {
     },
     /// The answer is wrong, or of an attempt that is over.
     Unknown,
-    /// A beat has come.
+    /// A heartbeat has come.
     Heard,
     /// Look for the file.
     Look,
     /// Leave to begin.
-    Begin(Orders),
+    Begin(StartInfo),
     /// The facts do not agree.
     Refuse {
         /// Why, and what to do.
@@ -202,7 +209,7 @@ pub enum Order {
 
 /// What a process is told when it may begin.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Orders {
+pub struct StartInfo {
     /// This start of the job, from 1.
     pub attempt: u32,
     /// Things to know, for the run's summary.
@@ -239,32 +246,36 @@ mod tests {
 
     #[test]
     fn last_words_are_found_behind_what_a_starter_wrote() {
-        let words = LastWords { process: 3, code: 2, why: "cfg.toml:\nno such file".into() };
+        let words =
+            ExitReport { process: 3, code: 2, why: "cfg.toml:\nno such file".into(), peer: Some(Peer::Process(1)) };
         let text = words.line();
         assert_eq!(text.matches('\n').count(), 1, "{text}");
-        assert_eq!(LastWords::parse(&text), Some(words.clone()));
-        assert_eq!(LastWords::parse(&format!("[1,3]<stderr>: {text}")), Some(words));
+        assert_eq!(ExitReport::parse(&text), Some(words.clone()));
+        assert_eq!(ExitReport::parse(&format!("[1,3]<stderr>: {text}")), Some(words));
         for other in ["paceline: no such file", "paceline-launch: began", ""] {
-            assert_eq!(LastWords::parse(other), None, "{other}");
+            assert_eq!(ExitReport::parse(other), None, "{other}");
         }
     }
 
     #[test]
     fn words_are_one_line_and_come_back() {
         let words = [
-            Word::Failed { code: 2, why: "two\nlines".into() },
-            Word::Seen(false),
-            Word::Done,
-            Word::Stopped,
-            Word::AskedToStop(StopSignal::User1),
-            Word::Beat(Beat { step: 7, doing: Doing::Saving, since: 0.5, ..Beat::default() }),
-            Word::Facts(Box::default()),
+            ClientMessage::Failed { code: 2, why: "two\nlines".into(), peer: Some(Peer::Rank(3)) },
+            ClientMessage::Seen(false),
+            ClientMessage::Done,
+            ClientMessage::Stopped,
+            ClientMessage::AskedToStop(StopSignal::User1),
+            ClientMessage::Heartbeat(Heartbeat { step: 7, doing: Doing::Saving, since: 0.5, ..Heartbeat::default() }),
+            ClientMessage::Facts(Box::default()),
         ];
         for word in words {
             let text = line(&word);
             assert_eq!(text.matches('\n').count(), 1, "{text}");
-            assert_eq!(serde_json::from_str::<Word>(&text).unwrap(), word);
+            assert_eq!(serde_json::from_str::<ClientMessage>(&text).unwrap(), word);
         }
+        let older = r#"{"failed":{"code":1,"why":"disk full"}}"#;
+        let failed = ClientMessage::Failed { code: 1, why: "disk full".into(), peer: None };
+        assert_eq!(serde_json::from_str::<ClientMessage>(older).unwrap(), failed);
         for n in 0..8 {
             assert_eq!(Doing::from_number(n) as u8, if n < 6 { n } else { 0 });
         }

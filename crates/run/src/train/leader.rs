@@ -1,0 +1,228 @@
+//! Process 0 of a run: it makes or reopens the run directory, tells the others, watches, and writes the summary.
+
+use super::directory::{create_auto, finished_before, write_settings};
+use super::ranks::{OneRun, first_outcome};
+use super::resume::{find_checkpoint, held_back_note, rate_note};
+use super::summary::{first_summary, partial};
+use super::{Begun, Finished, Place, Ready, title};
+use crate::process_group::ProcessGroup;
+use crate::watch::{Started, Watcher};
+use paceline_base::text::counted;
+use paceline_base::{Error, Result};
+use paceline_config::Config;
+use paceline_engine::checkpoint::Saver;
+use paceline_engine::{CheckpointEvery, Ended, Outcome, Progress};
+use paceline_launch::Doing;
+use paceline_record::{CpuShare, CpuWatch, EpochRecord, RunDir, StepWriter, Summary, cpu_of_job};
+use paceline_system::machine;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+
+/// What process 0 holds of the run that it resumes.
+pub(super) struct Held {
+    /// Its directory, locked.
+    pub dir: Option<RunDir>,
+    /// Its configuration before this attempt.
+    pub before: Option<Config>,
+}
+
+/// The part of process 0: the directory, then training.
+pub(super) fn lead(
+    group: &mut ProcessGroup,
+    config: &Config,
+    place: &Place,
+    ready: Ready,
+    held: Held,
+    watcher: &dyn Watcher,
+    stop: &AtomicBool,
+) -> Result<Finished> {
+    let Ready { mut resolved, local, identity, begin } = ready;
+    let (mut notes, mut warnings) = (resolved.data.notes.clone(), Vec::new());
+    if let Place::Repeat(recorded, _) = place {
+        resolved.reasons.push(format!("layout and kernels as in {}", recorded.dir.display()));
+        notes.extend(recorded.differences(&resolved, config, &identity)?);
+    }
+    let (dir, start) = match place {
+        Place::Resume(path) => {
+            let dir = held.dir.ok_or_else(|| Error::internal(format!("{} is not locked", path.display())))?;
+            let start = find_checkpoint(&dir, &identity, resolved.options.monitor, &mut notes, &mut warnings)?;
+            notes.extend(held.before.as_ref().zip(start.as_ref()).and_then(|(b, c)| rate_note(b, &resolved, c)));
+            let sparse = resolved.schedule.buckets.iter().any(|bucket| !bucket.left.is_empty());
+            let held = start.as_ref().map(|c| c.held_back_ranks());
+            notes.extend(held.and_then(|held| held_back_note(held, sparse, resolved.layout.plan.ranks)));
+            (dir, start)
+        }
+        Place::New(path) | Place::Repeat(_, Some(path)) => (RunDir::create(path)?, None),
+        Place::Auto | Place::Repeat(_, None) => (create_auto(&resolved)?, None),
+    };
+    notes.extend(dir.lock_note().map(String::from));
+    let progress = start.as_ref().map_or(Progress::default(), |c| c.manifest.progress);
+    let resumed = matches!(place, Place::Resume(_));
+    if let Some(finished) = finished_before(&dir, &resolved.options, progress, resumed)? {
+        group.tell(&Begun { dir: dir.path().into(), attempt: 0, from: None, finished: true })?;
+        return Ok(finished);
+    }
+    write_settings(&resolved, &dir)?;
+    resolved.reasons.push(crate::repeat::words(config, &resolved, dir.path()));
+    tracing::info!("run directory {}, from step {}", dir.path().display(), progress.step);
+    // Last, so that a run killed before this point is either an empty folder or one that can be resumed.
+    let writer = if resumed { dir.resume_steps(progress.step)? } else { dir.begin_steps()? };
+    if let Some(client) = group.client() {
+        client.run_dir(dir.path());
+    }
+    let path = std::path::absolute(dir.path()).map_err(|e| Error::io("find", dir.path(), &e))?;
+    let from = start.as_ref().map(|c| path.join(c.path.strip_prefix(dir.path()).unwrap_or(&c.path)));
+    group.tell(&Begun { dir: path, attempt: writer.attempt(), from, finished: false })?;
+    let summary = first_summary(&resolved, &dir, &writer, resumed, progress)?;
+    let start = start.as_ref();
+    let cores = CpuWatch::start();
+    let run = OneRun { resolved: &resolved, dir: &dir, identity, start, progress, local, watcher, stop, begin, cores };
+    run.lead(group, summary, writer, notes, warnings)
+}
+
+impl OneRun<'_> {
+    /// Trains, tests, and keeps the summary up to date until its last line is written.
+    fn lead(
+        self,
+        group: &mut ProcessGroup,
+        summary: Summary,
+        writer: StepWriter,
+        notes: Vec<String>,
+        warnings: Vec<String>,
+    ) -> Result<Finished> {
+        let r = self.resolved;
+        let before = summary.seconds_total;
+        self.watcher.started(&Started {
+            name: summary.name.clone(),
+            dir: self.dir.path().into(),
+            title: title(r),
+            epochs: r.config.train.epochs,
+            epochs_done: self.progress.epoch,
+            steps_per_epoch: r.options.batch.steps_per_epoch(r.data.samples()) as u64,
+            samples: r.data.samples() as u64,
+            reasons: r.reasons.clone(),
+            notes: notes.clone(),
+            warnings: warnings.clone(),
+        });
+        self.dir.write_summary(&summary)?;
+        let saver = (r.options.checkpoint != CheckpointEvery::Never)
+            .then(|| Saver::new(self.dir.checkpoints(), r.config.checkpoint.keep, self.identity.clone()))
+            .transpose()?;
+        let summary = Mutex::new(summary);
+        let lock = || summary.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let last_write = Mutex::new(Instant::now());
+        let on_epoch = |record: &EpochRecord| {
+            let mut s = lock();
+            s.epochs.push(EpochRecord { attempt: writer.attempt(), ..*record });
+            s.partial = None; // what a resume began in the middle of is whole now
+            drop(s);
+            // Small networks have many epochs a second; the summary on disk need not be that fresh.
+            let mut last = last_write.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            if last.elapsed().as_secs_f64() > 1.0 {
+                *last = Instant::now();
+                let mut s = lock();
+                s.seconds_total = before + self.begin.elapsed().as_secs_f64();
+                s.cpu = vec![self.cores.so_far()];
+                s.settle();
+                let _ = self.dir.write_summary(&s); // the final write reports errors
+            }
+        };
+        let shared = self.shared(&writer, group, &on_epoch);
+        let feeds = self.feeds()?;
+        let comms = group.world()?.ranks_within(self.local.len(), self.timeout())?;
+        group.doing(Doing::Training);
+        let ends = self.all_ranks(comms, &shared, saver.as_ref(), &feeds);
+        group.doing(Doing::Ending);
+        self.watcher.ended();
+        let reason =
+            std::mem::take(&mut *shared.interval_reason.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
+        let mut s = summary.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        s.reasons.extend((!reason.is_empty()).then_some(reason));
+        s.warnings.extend(warnings);
+        s.warnings.extend(notes);
+        s.warnings.extend(group.told().iter().cloned()); // which launch has shown
+        s.stages = feeds.stages();
+        drop(feeds); // what still decodes ahead is not needed
+        let mut times = vec![self.times(&ends)];
+        if ends.iter().all(|e| e.outcome.is_ok()) {
+            times = group.exchange(&times[0])?; // in the order of ranks
+        }
+        s.split = times.iter().flat_map(|(split, _)| split).copied().collect();
+        let shares: Vec<CpuShare> = times.into_iter().map(|(_, share)| share).collect();
+        s.cpu = cpu_of_job(&shares, group.world()?.hosts());
+        let written = saver.map(Saver::finish).transpose();
+        let recorded = writer.finish();
+        let mut outcome = first_outcome(&ends);
+        if outcome.is_ok() {
+            outcome = written.as_ref().map_or_else(|e| Err(e.clone()), |_| outcome);
+        }
+        if let (Ok(_), Err(e)) = (&outcome, &recorded) {
+            outcome = Err(e.clone());
+        }
+        s.warnings.extend(recorded.ok().and_then(|w| w.warning()));
+        if let Ok(Some(w)) = &written
+            && w.replaced > 0
+        {
+            let words = match w.replaced {
+                1 => "1 checkpoint was overtaken by a newer one before it was written".to_string(),
+                n => format!("{n} checkpoints were overtaken by newer ones before they were written"),
+            };
+            s.reasons.push(words);
+        }
+        s.warnings.extend(written.iter().flatten().filter_map(|w| w.unmarked.clone()));
+        let best = outcome.as_ref().ok().and_then(|o| o.progress.best).map(|b| b.step);
+        // All processes take part, also if this one could not write what is to be tested.
+        let apart = match ends.iter().all(|e| e.outcome.is_ok()) && self.tests_apart() {
+            true => self.test_together(group, best)?,
+            false => None,
+        };
+        if outcome.is_ok() {
+            let test = match ends[0].test {
+                Some(scores) => Some(scores),
+                None if self.tests_apart() => apart,
+                None => self.test_best(best)?,
+            };
+            s.test_accuracy = test.map(|t| t.accuracy());
+            s.test_loss = test.map(|t| t.loss());
+        }
+        s.status = match &outcome {
+            Ok(Outcome { ended: Ended::Done, .. }) => paceline_record::Status::Done,
+            Ok(_) => paceline_record::Status::Stopped,
+            Err(e) => paceline_record::Status::Failed { why: e.message().into() },
+        };
+        if let Ok(Outcome { ended: Ended::Early, progress }) = &outcome {
+            s.reasons.push(format!(
+                "stopped after epoch {}: no better {} for {}",
+                progress.epoch,
+                progress.monitor.words(),
+                counted(progress.since_better as usize, "epoch")
+            ));
+        }
+        if let Ok(outcome) = &outcome {
+            let limited = outcome.ended == Ended::Done && outcome.progress.epoch < r.options.epochs;
+            s.step_limit = limited.then_some(outcome.progress.step);
+            s.partial = partial(r, &outcome.progress);
+        }
+        s.settle();
+        s.best_checkpoint = s.best_step.map(|step| format!("checkpoints/step-{step}"));
+        s.best_checkpoint = s.best_checkpoint.filter(|path| self.dir.path().join(path).is_dir());
+        if r.data.validates_on_test && s.test_accuracy.is_none() {
+            (s.test_accuracy, s.test_loss) = s.best().map_or((None, None), |best| (best.val_accuracy, best.val_loss));
+        }
+        s.seconds_total = before + self.begin.elapsed().as_secs_f64();
+        let unfinished = outcome.as_ref().map_or(Progress::default(), |o| o.progress);
+        s.seconds_train += unfinished.seconds;
+        let examples = s.epochs.iter().fold(unfinished.scores.count, |sum, e| sum + e.examples_per_s * e.seconds);
+        if s.seconds_train > 0.0 {
+            s.examples_per_s = examples / s.seconds_train;
+        }
+        s.warnings.extend(r.data.cache_outcomes());
+        s.peak_rss_bytes = machine::peak_rss_bytes();
+        let saved = self.dir.write_summary(&s);
+        let ended = outcome?.ended;
+        saved?;
+        let checkpoints = (r.options.checkpoint != CheckpointEvery::Never).then(|| self.dir.checkpoints());
+        Ok(Finished { dir: self.dir.path().into(), summary: s, checkpoints, ended })
+    }
+}
