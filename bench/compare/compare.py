@@ -71,6 +71,36 @@ def figure(text, field):
     return float(value)
 
 
+def train_once(program, words, folder):
+    """Trains into folder/run, with a cache folder of its own."""
+    folder.mkdir(parents=True, exist_ok=True)
+    environment = {**os.environ, "PACELINE_CACHE": str(folder / "cache")}
+    arguments = [*shlex.split(words), "--quiet", "--run-dir", str(folder / "run")]
+    done = subprocess.run([program, *arguments], capture_output=True, text=True, env=environment, cwd=folder)
+    if done.returncode != 0:
+        raise Failed(f"{program} {words}: {done.stderr.strip() or f'exit code {done.returncode}'}")
+
+
+def tensors(path):
+    """The tensors of a safetensors file: name to (type, shape, bytes). What else its header says may differ."""
+    data = path.read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + length])
+    body = data[8 + length :]
+    return {
+        name: (entry["dtype"], entry["shape"], body[slice(*entry["data_offsets"])])
+        for name, entry in header.items()
+        if name != "__metadata__"
+    }
+
+
+def figures(summary):
+    """What training computed, of a summary: no times, no machine."""
+    keys = ["epoch", "step", "train_loss", "train_accuracy", "val_loss", "val_accuracy"]
+    found = {f"epoch {epoch['epoch']} {key}": epoch.get(key) for epoch in summary["epochs"] for key in keys}
+    return {**found, "test_loss": summary.get("test_loss"), "test_accuracy": summary.get("test_accuracy")}
+
+
 def same_choices(old, new):
     """Gives the new program the kernels that the old one chose, in its own format; nothing if the row has none."""
     source, target = old / "kernels.toml", new / "kernels.toml"

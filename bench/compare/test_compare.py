@@ -11,7 +11,7 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[1])]
 
-from compare import ROWS, Failed, Row, custom, figure, median_interval, run_once, translated, verdict  # noqa: E402
+from compare import ROWS, Failed, Row, custom, figure, figures, median_interval, run_once, tensors, translated, verdict  # noqa: E402
 
 OLD = """format = 1
 
@@ -22,6 +22,21 @@ cpu = "c"
 pass = "forward"
 algorithm = "direct"
 """
+
+
+class Bits(unittest.TestCase):
+    def test_tensors_are_read_by_name_and_metadata_is_left_out(self):
+        header = b'{"__metadata__":{"by":"x"},"b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]},"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "model.safetensors"
+            path.write_bytes(len(header).to_bytes(8, "little") + header + b"AAAABBBB")
+            self.assertEqual(tensors(path), {"a": ("F32", [1], b"AAAA"), "b": ("F32", [1], b"BBBB")})
+
+    def test_figures_have_no_times(self):
+        summary = {"test_loss": 0.5, "seconds_total": 3.0, "epochs": [{"epoch": 1, "step": 9, "train_loss": 0.25, "seconds": 2.0}]}
+        found = figures(summary)
+        self.assertEqual((found["epoch 1 train_loss"], found["test_loss"], found["test_accuracy"]), (0.25, 0.5, None))
+        self.assertFalse([key for key in found if "seconds" in key])
 
 
 class Intervals(unittest.TestCase):

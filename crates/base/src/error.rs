@@ -56,7 +56,7 @@ pub struct Error {
 }
 
 /// The result type of every fallible function that crosses a crate.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
     /// An error of this kind, where that is not known when the program is written.

@@ -57,7 +57,7 @@ pub struct StageFigures {
     pub items: u64,
     /// Bytes of the results.
     pub bytes: u64,
-    /// Seconds of work.
+    /// Seconds of working, over all threads.
     pub busy: f64,
     /// Seconds of waiting for input.
     pub starved: f64,

@@ -60,7 +60,7 @@ pub enum Command {
     /// Turn images into TFRecord shards
     Prepare(Box<Prepare>),
     /// Make some shards of a preparation: what Spark's tasks run
-    #[command(hide = true)]
+    #[command(hide = true, name = paceline::prepare::job::ShardTask::COMMAND)]
     PrepareShards(PrepareShards),
     /// Study how fast images are read: from files and records, cold and warm, with regressions and plots
     Speedtest(Box<Speedtest>),
@@ -443,18 +443,8 @@ pub struct EngineFlags {
 
 #[derive(Args)]
 pub struct PrepareShards {
-    /// The folder of the job
-    #[arg(long)]
-    pub job: PathBuf,
-    /// Threads that decode, resize and encode
-    #[arg(long, default_value_t = 1)]
-    pub threads: usize,
-    /// Threads that read files
-    #[arg(long, default_value_t = 1)]
-    pub readers: usize,
-    /// Leave out up to N bad images
-    #[arg(long, default_value_t = 0)]
-    pub skip_bad: usize,
+    /// The task, as the job that submitted it wrote it
+    pub task: String,
 }
 
 const SPEEDTEST_EXAMPLES: &str = "\

@@ -4,14 +4,14 @@
 use crate::commands::launch;
 use crate::screen;
 use paceline::Result;
-use paceline::launch::{Facts, LaunchClient, VARIABLE};
+use paceline::launch::{ExitReport, Facts, LaunchClient, VARIABLE};
 use std::io::Write;
 use std::sync::OnceLock;
 
 /// Does a command's work, and tells the `launch` that started this process, if one did, what must agree and how it ended.
 /// (Training does so itself, because it has more to tell.)
 pub fn work_under_launch<T>(work: impl FnOnce(Option<&LaunchClient>) -> Result<T>) -> Result<T> {
-    let Some(client) = LaunchClient::from_env()? else { return work(None) };
+    let Some(client) = LaunchClient::from_env(end_process)? else { return work(None) };
     let words: Vec<String> = std::env::args().skip(1).collect();
     let result = client.check_in(Facts::collect(&words.join(" "))).and_then(|_| work(Some(&client)));
     match &result {
@@ -19,6 +19,12 @@ pub fn work_under_launch<T>(work: impl FnOnce(Option<&LaunchClient>) -> Result<T
         Err(e) => client.failed(e),
     }
     result
+}
+
+/// Ends this process at once, because `launch` is lost. Not by `exit`: its handlers may wait for processes that are gone.
+pub fn end_process(report: &ExitReport) {
+    let _ = std::io::stderr().write_all(report.line().as_bytes());
+    paceline::system::process::end_at_once(report.code);
 }
 
 /// Ends the program because of its flags. Under `launch`, whose own flags were right, this is another program than on the
@@ -55,19 +61,19 @@ fn key_for(error: &clap::Error) -> Option<String> {
 
 /// Whether this is one of several processes.
 pub fn several() -> bool {
-    paceline::comm::world::started(|name| std::env::var(name).ok()).is_some_and(|s| s.processes > 1)
+    paceline::comm::Started::from_env().is_some_and(|s| s.processes > 1)
 }
 
 /// Whether this is the first process of its job, or the only one.
 pub fn is_first() -> bool {
-    paceline::comm::world::started(|name| std::env::var(name).ok()).is_none_or(|s| s.process == 0)
+    paceline::comm::Started::from_env().is_none_or(|s| s.process == 0)
 }
 
 /// `[1 host] `, before every line of a process that is not the first; nothing otherwise.
 pub fn prefix() -> &'static str {
     static PREFIX: OnceLock<String> = OnceLock::new();
     PREFIX.get_or_init(|| {
-        let number = paceline::comm::world::started(|name| std::env::var(name).ok()).map_or(0, |s| s.process);
+        let number = paceline::comm::Started::from_env().map_or(0, |s| s.process);
         if number == 0 || std::env::var_os(VARIABLE).is_none() {
             return String::new();
         }

@@ -88,12 +88,12 @@ pub fn stop_on_signal(words: &'static str) -> Stop {
         if !begun.load(Ordering::SeqCst) {
             let words = crate::launched::prefixed("paceline: stopped on request before the work began\n");
             let _ = std::io::Write::write_all(&mut std::io::stderr(), words.as_bytes()); // nobody may be listening
-            paceline::comm::world::end_at_once(signal.exit_code());
+            paceline_system::process::end_at_once(signal.exit_code());
         }
         match REQUESTS.hear(signal) {
             Meaning::Stop => {}
             Meaning::Echo => return,
-            Meaning::AtOnce => paceline::comm::world::end_at_once(signal.exit_code()),
+            Meaning::AtOnce => paceline_system::process::end_at_once(signal.exit_code()),
         }
         asked.store(true, Ordering::Relaxed);
         // `launch` asks all processes of its job to stop, and says so itself. But what starts several of them sends these two to end the
@@ -123,7 +123,7 @@ pub fn requests() -> &'static StopRequests {
     on_signal(|signal| {
         let at_once = matches!(REQUESTS.asked(), Some(paceline::Asked::AtOnce(_)));
         if REQUESTS.hear(signal) == Meaning::AtOnce && at_once {
-            paceline::comm::world::end_at_once(signal.exit_code());
+            paceline_system::process::end_at_once(signal.exit_code());
         }
     });
     &REQUESTS

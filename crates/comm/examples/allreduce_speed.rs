@@ -151,12 +151,9 @@ fn on_threads(world: &mut World, ranks: usize, bytes: usize) -> Result<Answer> {
 fn on_processes(world: &mut World, bytes: usize) -> Result<Answer> {
     let all: Vec<usize> = (0..world.processes()).collect();
     let mut comm = world.ranks(1)?.swap_remove(0);
-    let library = world.session().expect("several processes").communicator();
+    let library = &*world.session().expect("several processes");
     let group = comm.group(&all)?;
-    let together = || {
-        let mut all = vec![0; library.processes().expect("connected")];
-        library.all_gather(&[0], &mut all).expect("connected");
-    };
+    let together = || library.barrier().expect("connected");
     let mut plain = |values: &mut [f32], piece: usize| {
         values.chunks_mut((piece / 4).max(1)).for_each(|c| library.plain_all_reduce(c).expect("connected"));
     };
@@ -188,7 +185,7 @@ fn main() -> Result<()> {
     let mut world = World::from_env()?;
     let several = world.processes() > 1;
     let ranks = if several { world.processes() } else { flags.threads };
-    let library = match paceline_comm::world::library() {
+    let library = match paceline_comm::world::Library::linked() {
         Some(library) if several => format!("{library:?}"),
         _ => String::new(),
     };

@@ -36,13 +36,13 @@ pub(crate) struct Backoff {
 
 impl Backoff {
     /// With fewer cores than ranks (`crowded`) the peer cannot run while we spin.
-    pub fn new(crowded: bool) -> Self {
+    pub(crate) fn new(crowded: bool) -> Self {
         let most = if crowded { SPINS.0 } else { SPINS.1 };
         Self { rounds: 0, spins: most, most, since: None }
     }
 
     /// There was news, or a new wait begins: spin again first.
-    pub fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         if self.rounds > self.spins {
             self.spins = (self.spins / 2).max(SPINS.0);
         } else if self.rounds > 0 {
@@ -52,7 +52,7 @@ impl Backoff {
     }
 
     /// What to do now.
-    pub fn next(&mut self) -> Idle {
+    pub(crate) fn next(&mut self) -> Idle {
         self.rounds = self.rounds.saturating_add(1);
         if self.rounds <= self.spins {
             Idle::Spin
@@ -64,7 +64,7 @@ impl Backoff {
     }
 
     /// Time without news, counted from the first question (asked only after the spinning).
-    pub fn idle(&mut self) -> Duration {
+    pub(crate) fn idle(&mut self) -> Duration {
         match self.since {
             Some(since) => since.elapsed(),
             None => {

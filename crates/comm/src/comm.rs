@@ -1,7 +1,7 @@
 //! The `Comm` trait: what the engine may ask of whatever connects the ranks.
 
 use crate::Collective;
-use paceline_base::Result;
+use paceline_base::{Error, Result};
 use paceline_kernels::Staging;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ pub struct GroupId(pub u32);
 
 /// An operation under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Ticket(pub u32);
+pub struct Ticket(pub(crate) u32);
 
 /// What this rank moved, and how long that took, since it was made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -56,6 +56,30 @@ pub trait Comm: Send {
 
     /// Tells all others that this rank gives up, so that they fail instead of waiting.
     fn abort(&mut self, why: &str);
+}
+
+/// Which member of a group this rank is; an error if `ranks` can be no group of it. Every transport asks this first.
+pub(crate) fn index_in_group(ranks: &[usize], rank: usize, size: usize) -> Result<usize> {
+    if let Some(peer) = ranks.iter().find(|&&r| r >= size) {
+        return Err(no_such_rank(rank, *peer, size));
+    }
+    if !ranks.is_sorted_by(|a, b| a < b) {
+        return Err(Error::internal(format!("the ranks of a group must ascend: {ranks:?}")));
+    }
+    ranks
+        .iter()
+        .position(|&r| r == rank)
+        .ok_or_else(|| Error::internal(format!("rank {rank} announces group {ranks:?}, but is not in it")))
+}
+
+/// `rank` names a rank that is not there.
+pub(crate) fn no_such_rank(rank: usize, peer: usize, size: usize) -> Error {
+    Error::internal(format!("rank {rank} addresses rank {peer}, but there are only {size} ranks"))
+}
+
+/// `rank` starts a collective in a group that [`Comm::group`] never gave it.
+pub(crate) fn no_such_group(rank: usize, what: Collective, seq: u64) -> Error {
+    Error::internal(format!("rank {rank} starts the {what} of seq {seq} in a group it never announced"))
 }
 
 impl<C: Comm + ?Sized> Comm for Box<C> {

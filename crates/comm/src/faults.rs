@@ -34,7 +34,7 @@ use std::time::Duration;
 /// What goes wrong on one rank.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
-    /// Of the random choices.
+    /// Of the random choices; each rank draws others from the same one.
     pub seed: u64,
     /// Every call may be held up, for at most this long.
     pub delay: Option<Duration>,
@@ -72,7 +72,7 @@ struct Held {
     data: Staging,
 }
 
-/// A rank with [`Faults`].
+/// A rank that misbehaves as its [`Faults`] say, over a transport that works.
 pub struct Faulty<C: Comm> {
     rank: usize,
     size: usize,
@@ -87,7 +87,7 @@ pub struct Faulty<C: Comm> {
 }
 
 impl<C: Comm> Faulty<C> {
-    /// `comm` with faults.
+    /// Everything asked of `comm` goes through the faults.
     pub fn new(comm: C, faults: Faults) -> Self {
         let random = faults.seed ^ (comm.rank() as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Self {

@@ -53,7 +53,7 @@ pub fn stage<T: Element>(values: &[T]) -> Staging {
 }
 
 /// Lends new memory for `len` numbers, all zero: to receive into.
-pub fn room<T: Element>(len: usize) -> Result<Staging> {
+pub fn zeros<T: Element>(len: usize) -> Result<Staging> {
     Ok(Floats::new(len * (size_of::<T>() / size_of::<f32>()))?.lend(T::DTYPE))
 }
 
@@ -78,7 +78,7 @@ pub fn send_shared<T: Element, K: AsRef<[T]> + Send + Sync + 'static>(
 }
 
 /// Waits for the end of a message.
-pub fn sent(comm: &mut dyn Comm, message: Sending) -> Result<()> {
+pub fn wait_sent(comm: &mut dyn Comm, message: Sending) -> Result<()> {
     comm.wait(message.0).map(drop)
 }
 

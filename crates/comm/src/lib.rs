@@ -5,7 +5,13 @@
 //! the same global order (their sequence numbers say so, and are checked), which is why nothing can deadlock. Sums run
 //! in rank order, so that every rank gets the same bits.
 //!
-//! [`threads`](fn@threads) makes ranks that are threads of this process:
+//! When a rank fails, all others fail with an error that names it, and whose [`peer`](paceline_base::Error::peer) says that
+//! it is an echo: nobody waits for a rank that is gone.
+//!
+//! There are two transports. [`threads`](fn@threads) makes ranks that are threads of this process, below. A [`World`] makes
+//! ranks over all processes of a job, connected by MPI where a launcher started several (feature `mpi`); both give the
+//! same bits. Nothing here prints, handles signals or ends the process, and nothing is shared by two jobs in one process
+//! but MPI itself, which can be begun once.
 //!
 //! ```
 //! use paceline_comm::{Collective, Comm, host, threads};
@@ -43,13 +49,17 @@ mod meter;
 pub mod mpi;
 mod parker;
 mod raw;
+mod started;
 mod sum;
 pub mod threads;
 mod tickets;
+mod waiting;
 pub mod world;
 
 pub use agree::agree;
 pub use comm::{Comm, Counters, GroupId, Ticket};
 pub use paceline_base::collective::{Collective, chunk, elements_moved};
+pub use started::{Started, processes_here};
 pub use threads::{Threads, single, threads};
+pub use waiting::WaitingRanks;
 pub use world::World;

@@ -12,20 +12,20 @@ const TIMED: usize = 2048;
 
 /// The counters of one rank and the clock edges it is between.
 pub(crate) struct Meter {
-    pub counters: Counters,
+    pub(crate) counters: Counters,
     waiting_since: Option<Instant>,
     edge: Option<Instant>,
     now: fn() -> Instant,
 }
 
 impl Meter {
-    pub fn new(ranks: usize) -> Self {
+    pub(crate) fn new(ranks: usize) -> Self {
         let counters = Counters { received: vec![0; ranks], ..Counters::default() };
         Self { counters, waiting_since: None, edge: None, now: Instant::now }
     }
 
     /// Runs work that moves or sums `bytes`.
-    pub fn moving<R>(&mut self, bytes: usize, work: impl FnOnce() -> R) -> R {
+    pub(crate) fn moving<R>(&mut self, bytes: usize, work: impl FnOnce() -> R) -> R {
         if bytes < TIMED {
             return work();
         }
@@ -41,7 +41,7 @@ impl Meter {
     }
 
     /// Nothing to do: from here on it is waiting.
-    pub fn idle(&mut self) {
+    pub(crate) fn idle(&mut self) {
         if self.waiting_since.is_none() {
             self.waiting_since = Some(self.edge.take().unwrap_or_else(self.now));
         }
@@ -49,7 +49,7 @@ impl Meter {
     }
 
     /// The call returns to its user: whatever follows is not ours.
-    pub fn leave(&mut self) {
+    pub(crate) fn leave(&mut self) {
         if let Some(since) = self.waiting_since.take() {
             self.counters.waiting += (self.now)() - since;
         }

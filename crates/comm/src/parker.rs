@@ -29,12 +29,12 @@ struct ParkSlot {
 
 impl Parker {
     /// Room for so many threads, by number.
-    pub fn new(ranks: usize) -> Self {
+    pub(crate) fn new(ranks: usize) -> Self {
         Self { count: AtomicUsize::new(0), slots: (0..ranks).map(|_| ParkSlot::default()).collect() }
     }
 
     /// Unparks `ranks` if any thread is parked and it is `worth_it`. To be called after the store that is the news.
-    pub fn unpark(&self, ranks: &[usize], worth_it: impl FnOnce() -> bool) {
+    pub(crate) fn unpark(&self, ranks: &[usize], worth_it: impl FnOnce() -> bool) {
         fence(Ordering::SeqCst);
         if self.count.load(Ordering::Relaxed) > 0 && worth_it() {
             for &rank in ranks {
@@ -44,7 +44,7 @@ impl Parker {
     }
 
     /// Unparks all threads.
-    pub fn unpark_all(&self) {
+    pub(crate) fn unpark_all(&self) {
         fence(Ordering::SeqCst);
         for slot in &self.slots {
             slot.unpark();
@@ -53,14 +53,14 @@ impl Parker {
 
     /// Raises the flag of `rank`. Then it must look once more for news, and [`park`](Self::park) or
     /// [`finish_parking`](Self::finish_parking).
-    pub fn prepare_to_park(&self, rank: usize) {
+    pub(crate) fn prepare_to_park(&self, rank: usize) {
         self.slots[rank].parked.store(true, Ordering::Relaxed);
         self.count.fetch_add(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
     /// Sleeps until it is unparked, or for `at_most`.
-    pub fn park(&self, rank: usize, at_most: Duration) {
+    pub(crate) fn park(&self, rank: usize, at_most: Duration) {
         let slot = &self.slots[rank];
         let guard = slot.lock.lock().unwrap_or_else(PoisonError::into_inner);
         let limit = at_most.min(LONGEST_PARK);
@@ -68,7 +68,7 @@ impl Parker {
     }
 
     /// Lowers the flag.
-    pub fn finish_parking(&self, rank: usize) {
+    pub(crate) fn finish_parking(&self, rank: usize) {
         self.slots[rank].parked.store(false, Ordering::Relaxed);
         self.count.fetch_sub(1, Ordering::Relaxed);
     }

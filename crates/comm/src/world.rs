@@ -11,78 +11,12 @@
 //! # Ok::<(), paceline_base::Error>(())
 //! ```
 
+use crate::started::Started;
+use crate::waiting::WaitingRanks;
 use crate::{Comm, threads};
 use paceline_base::{Error, Result};
 use paceline_system::host_name;
-use std::os::unix::process::CommandExt;
-use std::process::Command;
 use std::time::Duration;
-
-/// What a launcher tells its processes through the environment, before MPI is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Started {
-    /// By whom.
-    pub by: &'static str,
-    /// This process.
-    pub process: usize,
-    /// Number of processes.
-    pub processes: usize,
-}
-
-/// Launchers, with the names of their variables for a process and the number of processes.
-const LAUNCHERS: [(&str, &str, &str); 5] = [
-    ("Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
-    ("MPICH", "PMI_RANK", "PMI_SIZE"),
-    ("Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
-    ("MVAPICH", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),
-    ("PALS", "PALS_RANKID", "PALS_NRANKS"),
-];
-
-/// How this process was started, as `variable` says; none if no launcher did.
-pub fn started(variable: impl Fn(&str) -> Option<String>) -> Option<Started> {
-    LAUNCHERS.iter().find_map(|&(by, rank, size)| {
-        let number = |name: &str| variable(name)?.trim().parse().ok();
-        Some(Started { by, process: number(rank)?, processes: number(size)? })
-    })
-}
-
-/// How many processes of the job its launcher started on this host, as `variable` says; 1 if it says nothing.
-pub fn started_here(variable: impl Fn(&str) -> Option<String>) -> usize {
-    const NAMES: [&str; 4] =
-        ["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "MV2_COMM_WORLD_LOCAL_SIZE", "PALS_LOCAL_SIZE"];
-    let number = |name: &&str| variable(name)?.trim().parse().ok();
-    NAMES.iter().find_map(number).unwrap_or(1).max(1)
-}
-
-/// Ends this process with an exit code, and nothing else: no handler is run that might wait for processes that are gone.
-pub fn end_at_once(code: u8) -> ! {
-    // SAFETY: takes no pointer, and does not return.
-    unsafe { libc::_exit(code.into()) }
-}
-
-/// Has a command start with SIGTERM blocked.
-pub fn block_termination(command: &mut Command) {
-    let block = || {
-        let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
-        // SAFETY: the set is of this frame, and initialised by the first call; nothing is read through the null pointer.
-        let code = unsafe {
-            libc::sigemptyset(set.as_mut_ptr());
-            libc::sigaddset(set.as_mut_ptr(), libc::SIGTERM);
-            libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut())
-        };
-        if code == 0 { Ok(()) } else { Err(std::io::Error::from_raw_os_error(code)) }
-    };
-    // SAFETY: between fork and exec it only calls functions that are safe there, and allocates nothing.
-    unsafe { command.pre_exec(block) };
-}
-
-/// Whether this process holds ranks, and all of them wait for ranks of other processes.
-pub fn all_wait() -> bool {
-    #[cfg(feature = "mpi")]
-    return crate::mpi::all_wait();
-    #[cfg(not(feature = "mpi"))]
-    false
-}
 
 /// This process among those of its job.
 pub struct World {
@@ -108,7 +42,7 @@ impl World {
     /// # Errors
     /// If a launcher started several processes and they cannot be connected.
     pub fn from_env() -> Result<Self> {
-        match started(|name| std::env::var(name).ok()) {
+        match Started::from_env() {
             Some(s) if s.processes > 1 => Self::connect(s),
             _ => Ok(Self::alone()),
         }
@@ -144,12 +78,12 @@ impl World {
         )))
     }
 
-    /// This process.
+    /// This process's number, from 0; 0 decides and shows for all.
     pub fn process(&self) -> usize {
         self.process
     }
 
-    /// Number of processes.
+    /// Number of processes, each of one or more ranks.
     pub fn processes(&self) -> usize {
         self.hosts.len()
     }
@@ -163,6 +97,15 @@ impl World {
     #[cfg(feature = "mpi")]
     pub fn session(&mut self) -> Option<&mut crate::mpi::Session> {
         self.mpi.as_mut()
+    }
+
+    /// How many of this process's ranks wait for those of others, whenever that is asked.
+    pub fn waiting_ranks(&self) -> WaitingRanks {
+        #[cfg(feature = "mpi")]
+        if let Some(session) = &self.mpi {
+            return session.waiting_ranks();
+        }
+        WaitingRanks::default()
     }
 
     /// Gives the job up: this process will end without waiting for the others.
@@ -230,47 +173,23 @@ pub enum Library {
     Mpich,
 }
 
-/// The library that this program was built with.
-pub fn library() -> Option<Library> {
-    #[cfg(feature = "mpi")]
-    {
-        let open = crate::mpi::ffi::library_version().contains("Open MPI");
-        Some(if open { Library::OpenMpi } else { Library::Mpich })
+impl Library {
+    /// The library that this program was built with; none if it was built without MPI.
+    pub fn linked() -> Option<Self> {
+        #[cfg(feature = "mpi")]
+        return Some(Self::of_version(&crate::mpi::library_version()));
+        #[cfg(not(feature = "mpi"))]
+        None
     }
-    #[cfg(not(feature = "mpi"))]
-    None
+
+    /// By what a library says of itself.
+    #[cfg(feature = "mpi")]
+    pub(crate) fn of_version(text: &str) -> Self {
+        if text.contains("Open MPI") { Self::OpenMpi } else { Self::Mpich }
+    }
 }
 
 /// Whether this program can connect several processes.
 pub const fn has_mpi() -> bool {
     cfg!(feature = "mpi")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn check(variables: &[(&str, &str)], expected: Option<(&str, usize, usize)>) {
-        let of = |name: &str| variables.iter().find(|(n, _)| *n == name).map(|(_, v)| v.to_string());
-        assert_eq!(started(of).map(|s| (s.by, s.process, s.processes)), expected);
-    }
-
-    #[test]
-    fn a_launcher_is_known_by_its_variables() {
-        check(&[], None);
-        check(&[("OMPI_COMM_WORLD_RANK", "1"), ("OMPI_COMM_WORLD_SIZE", "4")], Some(("Open MPI", 1, 4)));
-        check(&[("PMI_RANK", "0"), ("PMI_SIZE", "2")], Some(("MPICH", 0, 2)));
-        check(&[("SLURM_PROCID", "3"), ("SLURM_STEP_NUM_TASKS", "8")], Some(("Slurm", 3, 8)));
-        check(&[("SLURM_PROCID", "0")], None);
-        check(&[("PMI_RANK", "zero"), ("PMI_SIZE", "2")], None);
-    }
-
-    #[test]
-    fn a_launcher_tells_how_many_it_started_here() {
-        let of = |name: &'static str, value: &'static str| started_here(move |n| (n == name).then(|| value.into()));
-        assert_eq!(of("", ""), 1);
-        assert_eq!(of("OMPI_COMM_WORLD_LOCAL_SIZE", "4"), 4);
-        assert_eq!(of("MPI_LOCALNRANKS", "0"), 1);
-        assert_eq!(of("MPI_LOCALNRANKS", "many"), 1);
-    }
 }

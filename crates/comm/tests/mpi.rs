@@ -6,7 +6,7 @@ mod common;
 use common::{Number, expected, input};
 use paceline_base::Peer;
 use paceline_comm::mpi::{Session, Settings};
-use paceline_comm::world::{Library, library};
+use paceline_comm::world::Library;
 use paceline_comm::{Collective, Comm, GroupId, host};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::Write;
@@ -76,7 +76,7 @@ fn main() -> ExitCode {
 
 /// Runs a scene; every process must say that it got through, also where the job fails.
 fn run(scene: &str, processes: usize, fails: bool) -> (bool, String) {
-    let open = library() == Some(Library::OpenMpi);
+    let open = Library::linked() == Some(Library::OpenMpi);
     let mut command = Command::new("timeout");
     command.args(["600", if open { "mpirun.openmpi" } else { "mpirun.mpich" }]);
     if open {

@@ -80,19 +80,19 @@ impl Line<'_> {
     }
 
     fn hear(&mut self) -> Result<f64> {
-        let ticket = self.comm.receive(self.peer, self.seq, host::room::<f64>(1)?)?;
+        let ticket = self.comm.receive(self.peer, self.seq, host::zeros::<f64>(1)?)?;
         self.seq += 1;
         Ok(host::values::<f64>(&self.comm.wait(ticket)?)[0])
     }
 
     fn send(&mut self, elements: usize) -> Result<()> {
-        let ticket = self.comm.send(self.peer, self.seq, host::room::<f32>(elements)?)?;
+        let ticket = self.comm.send(self.peer, self.seq, host::zeros::<f32>(elements)?)?;
         self.seq += 1;
         self.comm.wait(ticket).map(drop)
     }
 
     fn receive(&mut self, elements: usize) -> Result<()> {
-        let ticket = self.comm.receive(self.peer, self.seq, host::room::<f32>(elements)?)?;
+        let ticket = self.comm.receive(self.peer, self.seq, host::zeros::<f32>(elements)?)?;
         self.seq += 1;
         self.comm.wait(ticket).map(drop)
     }

@@ -1,10 +1,10 @@
-//! The connection from a process to the `launch` that started it. When it breaks, the process ends itself: a host that was cut
-//! off must not go on writing where a restarted job writes.
+//! The connection from a process to the `launch` that started it. When it breaks, the process must end: a host that was cut
+//! off must not go on writing where a restarted job writes. How, the program says ([`OnLost`]).
 //!
 //! ```no_run
 //! use paceline_launch::{Doing, Facts, LaunchClient};
 //! # fn main() -> paceline_base::Result<()> {
-//! let Some(client) = LaunchClient::from_env()? else { return Ok(()) }; // not started by launch
+//! let Some(client) = LaunchClient::from_env(|lost| eprint!("{}", lost.line()))? else { return Ok(()) }; // not started by launch
 //! let facts = Facts::collect("the whole configuration").with_place("runs".as_ref(), Some(240_000_000));
 //! client.check_in(facts)?; // waits until all processes have, and agree
 //! client.run_dir("runs/mlp-1".as_ref()); // process 0, when the directory can be resumed
@@ -28,7 +28,7 @@ use crate::message::{
 use crate::secret::{self, Side, proof, same};
 use crate::stop::StopSignal;
 use paceline_base::{Error, Kind, Peer, Result};
-use paceline_comm::world::{all_wait, end_at_once};
+use paceline_comm::WaitingRanks;
 use paceline_system::machine;
 use sha2::{Digest, Sha256};
 use std::io::{BufRead, BufReader, Write};
@@ -36,7 +36,7 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Between two heartbeats.
@@ -67,25 +67,34 @@ struct Shared {
     heard: AtomicU64,
     begin: Instant,
     process: usize,
+    on_lost: OnLost,
+    /// Known from when the processes are connected.
+    ranks: OnceLock<WaitingRanks>,
 }
+
+/// What becomes of a process whose connection to `launch` is lost, called once, on a thread of the client. It must end the process before
+/// it writes anything more, because a restarted job may write in the same place: the program leaves the line of the report on standard error,
+/// and ends with its code.
+pub type OnLost = fn(&ExitReport);
 
 impl Shared {
     fn say(&self, message: &ClientMessage) -> std::io::Result<()> {
         self.out.lock().unwrap_or_else(PoisonError::into_inner).write_all(line(message).as_bytes())
     }
 
+    fn all_wait(&self) -> bool {
+        self.ranks.get().is_some_and(WaitingRanks::all_wait)
+    }
+
     fn now(&self) -> u64 {
         self.begin.elapsed().as_millis() as u64
     }
 
-    /// Ends this process at once. Not by `exit`: its handlers may wait for processes that are gone.
-    fn end(&self, why: &str) {
-        if self.closed.load(Relaxed) {
-            return;
+    /// Says that the connection is lost, unless it was to end.
+    fn lost(&self, why: &str) {
+        if !self.closed.swap(true, Relaxed) {
+            (self.on_lost)(&ExitReport { process: self.process, code: LOST, why: why.into(), peer: None });
         }
-        let words = ExitReport { process: self.process, code: LOST, why: why.into(), peer: None };
-        let _ = std::io::stderr().write_all(words.line().as_bytes());
-        end_at_once(LOST);
     }
 }
 
@@ -95,15 +104,15 @@ impl LaunchClient {
     ///
     /// # Errors
     /// If `launch` cannot be reached.
-    pub fn from_env() -> Result<Option<Self>> {
+    pub fn from_env(on_lost: OnLost) -> Result<Option<Self>> {
         let Some(text) = std::env::var(VARIABLE).ok().filter(|t| !t.is_empty()) else { return Ok(None) };
-        let started = paceline_comm::world::started(|name| std::env::var(name).ok());
+        let started = paceline_comm::Started::from_env();
         let (process, processes) = started.map_or((0, 1), |s| (s.process, s.processes));
-        Self::connect(&text, process, processes).map(Some)
+        Self::connect(&text, process, processes, on_lost).map(Some)
     }
 
     /// As [`LaunchClient::from_env`], for the process with this number.
-    pub fn connect(variable: &str, process: usize, processes: usize) -> Result<Self> {
+    pub fn connect(variable: &str, process: usize, processes: usize, on_lost: OnLost) -> Result<Self> {
         let (host, port, token) = parse_variable(variable)
             .ok_or_else(|| Error::user(format!("{VARIABLE} is set by paceline launch; unset it to run alone")))?;
         let address = format!("{}:{port}", bracketed(host));
@@ -139,6 +148,8 @@ impl LaunchClient {
             heard: AtomicU64::new(0),
             begin: Instant::now(),
             process,
+            on_lost,
+            ranks: OnceLock::new(),
         });
         let (sender, messages) = channel();
         let nonce = paceline_system::hex(&Sha256::digest(token.as_bytes())[..6]);
@@ -199,6 +210,12 @@ impl LaunchClient {
     /// Steps done. An atomic store.
     pub fn step(&self, done: u64) {
         self.shared.step.store(done, Relaxed);
+    }
+
+    /// From now on signs of life say so when all ranks of this process wait for others. To be called once, when the
+    /// processes are connected.
+    pub fn watch(&self, ranks: WaitingRanks) {
+        let _ = self.shared.ranks.set(ranks); // a process is in one job: whoever comes second watches the same ranks
     }
 
     /// What this process is at. An atomic store.
@@ -265,7 +282,7 @@ fn exit_code(error: &Error) -> u8 {
 /// by something else, and a person reads.
 pub fn exit_report(error: &Error) -> Option<String> {
     std::env::var_os(VARIABLE)?;
-    let process = paceline_comm::world::started(|name| std::env::var(name).ok()).map_or(0, |s| s.process);
+    let process = paceline_comm::Started::from_env().map_or(0, |s| s.process);
     Some(ExitReport { process, code: exit_code(error), why: error.to_string(), peer: error.peer() }.line())
 }
 
@@ -414,7 +431,7 @@ fn listen(shared: &Shared, ear: BufReader<TcpStream>, messages: &Sender<ServerMe
             Ok(message) => drop(messages.send(message)),
         }
     }
-    shared.end("ended itself: the line to paceline launch broke");
+    shared.lost("ended itself: the line to paceline launch broke");
 }
 
 fn heartbeat(shared: &Shared, timeout: f64) {
@@ -429,7 +446,7 @@ fn heartbeat(shared: &Shared, timeout: f64) {
         }
         let heartbeat = Heartbeat {
             step: now.0,
-            doing: if now.1 == Doing::Training && all_wait() { Doing::Waiting } else { now.1 },
+            doing: if now.1 == Doing::Training && shared.all_wait() { Doing::Waiting } else { now.1 },
             since: changed.elapsed().as_secs_f64(),
             resident: resident(),
             oom_kills: machine::oom_kills().unwrap_or(0).saturating_sub(kills.unwrap_or(u64::MAX)),
@@ -441,7 +458,7 @@ fn heartbeat(shared: &Shared, timeout: f64) {
             // A process that was itself stopped for long has not listened: a moment for what has come meanwhile.
             std::thread::sleep(HEARTBEAT);
             if shared.now().saturating_sub(shared.heard.load(Relaxed)) > limit {
-                shared.end(&format!(
+                shared.lost(&format!(
                     "ended itself: it had not heard from paceline launch for {:.0} s (was launch suspended, or is the network \
                      slow? --heartbeat-timeout gives it longer)",
                     silent as f64 / 1000.0

@@ -334,7 +334,7 @@ impl Run<'_> {
         }
         command.envs(job.environment.iter().filter_map(|v| v.split_once('=')));
         if self.starter.is_shielded() {
-            paceline_comm::world::block_termination(&mut command);
+            paceline_system::process::block_termination(&mut command);
         }
         if let Some(folder) = &self.logs {
             command.env(LOG_VARIABLE, output::variable(attempt, folder));

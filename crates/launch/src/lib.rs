@@ -22,7 +22,7 @@ mod server;
 mod stop;
 
 pub use children::Stream;
-pub use client::{Connection, LaunchClient, exit_report};
+pub use client::{Connection, LaunchClient, OnLost, exit_report};
 pub use decide::{Decision, Failure, How, State, decide};
 pub use facts::{Facts, Problem, check, unseen};
 pub use hosts::{Host, Hosts};

@@ -36,7 +36,7 @@ pub fn log_name(process: usize, host: &str, attempt: u32) -> String {
 pub fn keep_output() -> Result<()> {
     let given = std::env::var(LOG_VARIABLE).ok().filter(|text| !text.is_empty());
     let Some((attempt, folder)) = given.as_deref().and_then(parse) else { return Ok(()) };
-    let started = paceline_comm::world::started(|name| std::env::var(name).ok());
+    let started = paceline_comm::Started::from_env();
     let (process, processes) = started.map_or((0, 1), |s| (s.process, s.processes));
     let host = paceline_system::host_name();
     std::fs::create_dir_all(folder).map_err(|e| Error::io("create the folder of logs", folder, &e))?;

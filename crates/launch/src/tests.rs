@@ -67,7 +67,7 @@ fn the_first_to_end_is_named_and_others_may_still_speak() {
     }
     assert_eq!(m.verdict(10.2, false), None, "the starter knows the signal");
     assert_eq!(m.verdict(17.0, false), None, "which may take it a while");
-    found(&m, 18.5, How::Died, &["process 2 on b ended without a message"]);
+    found(&m, 18.5, How::Died, &["process 2 on b ended without a word"]);
     let f = m.verdict(10.2, true).unwrap();
     let said = "mpirun noticed that process rank 2 with PID 0 on node b exited on signal 9 (Killed).";
     assert!(m.explain(f.clone(), said, 0).why.contains("signal 9 (SIGKILL)"));
@@ -121,7 +121,7 @@ fn who_ended_itself_was_not_killed() {
     let mut m = four();
     m.broke(0, 9.9);
     m.broke(2, 10.0);
-    m.left(ExitReport { process: 2, code: LOST, why: "ended itself: no word for 4 s".into(), peer: None }, 10.1);
+    m.left(ExitReport { process: 2, code: LOST, why: "ended itself: no message for 4 s".into(), peer: None }, 10.1);
     let f = m.verdict(13.0, false).unwrap();
     assert_eq!((f.how.clone(), f.words().as_str()), (How::Lost, "process 2 on b ended itself: no message for 4 s"));
     let said = "mpirun noticed that process rank 2 exited on signal 9 (Killed).";
@@ -202,14 +202,14 @@ fn two_processes_check_in_over_a_socket_and_are_stopped() {
     let server = Server::listen(&Place::at([127, 0, 0, 1].into()), to_channel(sender)).unwrap();
     let variable = server.admit(1, "secret", 2, 60.0);
     let wrong = variable.replace("secret", "guess");
-    let e = LaunchClient::connect(&wrong, 0, 2).err().expect("a wrong token");
+    let e = LaunchClient::connect(&wrong, 0, 2, |_| {}).err().expect("a wrong token");
     assert!(e.message().contains("does not know this process"), "{e}");
-    assert!(LaunchClient::connect(&variable, 2, 2).is_err(), "no such process");
+    assert!(LaunchClient::connect(&variable, 2, 2, |_| {}).is_err(), "no such process");
     std::thread::scope(|scope| {
         let process = |number: usize| {
             let (variable, folder) = (variable.clone(), folder.join("deep/runs"));
             scope.spawn(move || {
-                let client = LaunchClient::connect(&variable, number, 2).unwrap();
+                let client = LaunchClient::connect(&variable, number, 2, |_| {}).unwrap();
                 let info = client.check_in(Facts::collect("same").with_place(&folder, None)).unwrap();
                 let stop = client.stop_flag();
                 while !stop.load(Relaxed) {
@@ -241,7 +241,7 @@ fn a_process_joins_beside(strangers: impl FnOnce(&str) -> Vec<TcpStream>) {
     let server = Server::listen(&Place::at([127, 0, 0, 1].into()), to_channel(sender)).unwrap();
     let variable = server.admit(1, "secret", 1, 60.0);
     let held = strangers(variable.rsplit_once(':').unwrap().0);
-    let client = LaunchClient::connect(&variable, 0, 1).unwrap();
+    let client = LaunchClient::connect(&variable, 0, 1, |_| {}).unwrap();
     assert!(matches!(events.recv().unwrap(), Heard::Message(1, 0, ClientMessage::Hello(_))));
     client.done();
     drop(held);
@@ -301,7 +301,7 @@ fn strangers_learn_nothing_and_are_not_let_in() {
         stream.write_all(super::message::line(&welcome).as_bytes()).unwrap();
         text
     });
-    let e = LaunchClient::connect(&format!("{at}:secret"), 0, 1).err().expect("an impostor");
+    let e = LaunchClient::connect(&format!("{at}:secret"), 0, 1, |_| {}).err().expect("an impostor");
     assert!(e.message().contains("is not it"), "{e}");
     let text = seen.join().unwrap();
     assert!(text.contains("proof") && !text.contains("secret"), "{text}");

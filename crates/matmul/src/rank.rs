@@ -143,7 +143,7 @@ impl Rank {
         let (rank, size) = (self.comm.rank(), self.comm.size());
         if size > 1 {
             let content = Arc::new(a);
-            let mut room = host::room::<f32>(content.len())?;
+            let mut room = host::zeros::<f32>(content.len())?;
             let mut times = Vec::new();
             for _ in 0..5 {
                 self.meet()?;
@@ -153,7 +153,7 @@ impl Rank {
                 let ticket = self.comm.receive((rank + size - 1) % size, self.seq, room)?;
                 self.seq += 1;
                 room = self.comm.wait(ticket)?;
-                host::sent(&mut *self.comm, sending)?;
+                host::wait_sent(&mut *self.comm, sending)?;
                 times.push(begin.elapsed().as_secs_f64());
             }
             link = 4.0 * content.len() as f64 / median(times[1..].to_vec());
@@ -286,7 +286,7 @@ impl Rank {
                 (task.progress)(done, all);
             }
             for message in outgoing {
-                host::sent(&mut *self.comm, message)?;
+                host::wait_sent(&mut *self.comm, message)?;
             }
         }
         Ok((computing, trace))
@@ -331,7 +331,7 @@ impl Rank {
             } else if m.to == me {
                 let len = placement.blocks.len(m.piece.at);
                 let at = self.free.iter().position(|room| room.len() == len);
-                let room = at.map_or_else(|| host::room::<f32>(len), |at| Ok(self.free.swap_remove(at)))?;
+                let room = at.map_or_else(|| host::zeros::<f32>(len), |at| Ok(self.free.swap_remove(at)))?;
                 underway.incoming.push((m.piece, self.comm.receive(m.from, seq, room)?));
             }
         }

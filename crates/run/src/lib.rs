@@ -30,7 +30,7 @@ pub use demo::{DemoStep, demo};
 pub use input::{RunData, open_data};
 pub use local_data::{Holding, Local, Pool, Stock};
 pub use model_info::{ImageInfo, ModelInfo, Values};
-pub use prepare::{DataEngine, PrepareFinished, PrepareOptions, PrepareWatcher, ShardsLine, prepare, prepare_shards};
+pub use prepare::{DataEngine, PrepareFinished, PrepareOptions, PrepareWatcher, prepare};
 pub use process_group::{ProcessGroup, Workers};
 pub use repeat::Recorded;
 pub use resolve::{Layout, Resolved, build_graph, build_model, read_text, resolve};

@@ -1,7 +1,7 @@
 //! `prepare` as a run: a job, an engine, and a run directory that can be watched and compared.
 
 use paceline_base::{Error, Result, text};
-use paceline_prepare::job::{self, Begun, Job, JobProgress, Prepared, Threads};
+use paceline_prepare::job::{self, Begun, Job, JobProgress, Prepared, Setting, SettingNames, TaskFigures, Threads};
 use paceline_prepare::spark::{self, Cluster, Event, Request};
 use paceline_record::{CpuWatch, ProgressRecord, ProgressWriter, RunDir, Status, Summary, Work};
 use paceline_system::machine;
@@ -90,7 +90,8 @@ struct RunToml<'a> {
 pub fn prepare(options: &PrepareOptions, watcher: &dyn PrepareWatcher, stop: &AtomicBool) -> Result<PrepareFinished> {
     let begin = Instant::now();
     let (readers, workers) = (options.readers.unwrap_or(0), options.threads.unwrap_or(0));
-    paceline_system::threads::check_threads("--threads or --readers", 1, readers.saturating_add(workers))?;
+    let names = [Setting::Threads, Setting::Readers].map(|setting| options.spec.names.of(setting)).join(" or ");
+    paceline_system::threads::check_threads(&names, 1, readers.saturating_add(workers))?;
     if let DataEngine::Spark(_) = options.engine {
         spark::spark_submit()?; // before anything is made
     }
@@ -244,7 +245,7 @@ fn work(
         }
         DataEngine::Spark(cluster) => {
             let log = dir.path().join("spark.log");
-            let worked = on_spark(job, cluster, threads, options.spec.skip_bad, &log, watcher, &mut watch, stop)?;
+            let worked = on_spark(job, cluster, threads, options.spec.names, &log, watcher, &mut watch, stop)?;
             recorder.push(&worked.1)?;
             Ok(worked)
         }
@@ -256,43 +257,20 @@ fn on_spark(
     job: Job,
     cluster: &Cluster,
     threads: Threads,
-    skip_bad: usize,
+    names: SettingNames,
     log: &std::path::Path,
     watcher: &dyn PrepareWatcher,
     watch: &mut dyn FnMut(&JobProgress),
     stop: &AtomicBool,
 ) -> Result<Worked> {
     let program = std::env::current_exe().map_err(|e| Error::failure(format!("cannot find this program: {e}")))?;
-    let work = std::path::absolute(job.work()).map_err(|e| Error::io("find", &job.work(), &e))?;
     let request = Request {
         name: "paceline prepare".into(),
         program,
-        arguments: [
-            "prepare-shards",
-            "--job",
-            &work.to_string_lossy(),
-            "--threads",
-            &threads.workers.to_string(),
-            "--readers",
-            &threads.readers.min(threads.workers).to_string(),
-            "--skip-bad",
-            &skip_bad.to_string(),
-        ]
-        .map(String::from)
-        .into(),
+        arguments: job.task(threads)?.arguments()?,
         tasks: job.pending().iter().map(ToString::to_string).collect(),
     };
-    let shards: Vec<(PathBuf, u64)> = job
-        .pending()
-        .iter()
-        .map(|&p| {
-            (
-                work.join("done").join(format!("{}.json", job.manifest().shards[p].file)),
-                job.manifest().shards[p].images as u64,
-            )
-        })
-        .collect();
-    let total = shards.iter().map(|(_, images)| images).sum();
+    let (total, _) = job.images_pending_and_finished();
     let begin = Instant::now();
     let mut notes = Vec::new();
     let mut events = |event: Option<&Event>| {
@@ -300,7 +278,8 @@ fn on_spark(
             Some(Event::Connected { master, version }) => watcher.note(&format!("Spark {version} at {master}")),
             Some(Event::Started { cores, wanted, partitions, tasks }) => {
                 let few = if partitions < wanted {
-                    format!("; {wanted} were wanted, but a shard is made by one task: more --shards would use them")
+                    let shards = names.of(Setting::Shards);
+                    format!("; {wanted} were wanted, but a shard is made by one task: more {shards} would use them")
                 } else {
                     String::new()
                 };
@@ -316,14 +295,14 @@ fn on_spark(
             _ => {}
         }
         // Finished shards can be seen from here: the destination is shared.
-        let images = shards.iter().filter(|(note, _)| note.exists()).map(|(_, images)| images).sum();
+        let (_, images) = job.images_pending_and_finished();
         watch(&JobProgress { images, total, seconds: begin.elapsed().as_secs_f64(), ..JobProgress::default() });
     };
     let answers = spark::submit(cluster, &request, log, &mut events, &|| stop.load(Ordering::Relaxed))?;
     let mut live =
         JobProgress { images: total, total, seconds: begin.elapsed().as_secs_f64(), ..JobProgress::default() };
     for line in answers.iter().flat_map(|a| &a.lines) {
-        let Ok(part) = serde_json::from_str::<ShardsLine>(line) else { continue };
+        let Ok(part) = serde_json::from_str::<TaskFigures>(line) else { continue };
         live.bytes_read += part.bytes_read;
         live.bytes_written += part.bytes_written;
         merge(&mut live.stages, part.stages);
@@ -340,25 +319,6 @@ fn on_spark(
         text::duration(answers.iter().map(|a| a.seconds).fold(0.0, f64::max))
     ));
     Ok((job.collect()?, live, notes))
-}
-
-/// What one task of a distributed preparation prints.
-#[derive(Serialize, serde::Deserialize)]
-pub struct ShardsLine {
-    bytes_read: u64,
-    bytes_written: u64,
-    stages: Vec<paceline_base::stage::StageFigures>,
-}
-
-/// Makes some shards of a job, as a task under Spark; returns the line to print.
-pub fn prepare_shards(
-    work: &std::path::Path,
-    shards: &[usize],
-    threads: Threads,
-    skip_bad: usize,
-) -> Result<ShardsLine> {
-    let (_, live) = job::make_shards(work, shards, threads, skip_bad)?;
-    Ok(ShardsLine { bytes_read: live.bytes_read, bytes_written: live.bytes_written, stages: live.stages })
 }
 
 fn merge(all: &mut Vec<paceline_base::stage::StageFigures>, more: Vec<paceline_base::stage::StageFigures>) {

@@ -7,12 +7,12 @@ use crate::resolve::Opened;
 use crate::train::Finished;
 use paceline_base::text::counted;
 use paceline_base::{Error, Result};
-use paceline_comm::world::{self, World};
+use paceline_comm::{Started, World, world};
 use paceline_config::{Auto, Config, PlacementName, StrategyName};
 use paceline_engine::Ended;
 use paceline_kernels::cpu::Isa;
 use paceline_kernels::{Cpu, CpuOptions};
-use paceline_launch::{Doing, Facts, LaunchClient};
+use paceline_launch::{Doing, Facts, LaunchClient, OnLost};
 use paceline_system::threads::cores;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -95,20 +95,20 @@ impl ProcessGroup {
 
     /// The processes that a launcher started this one with; alone if none did. Nothing is connected yet but the line to
     /// `paceline launch`.
-    pub fn from_env() -> Result<Self> {
-        let started = world::started(|name| std::env::var(name).ok());
+    pub fn from_env(on_lost: OnLost) -> Result<Self> {
+        let started = Started::from_env();
         let expected = started.map_or(1, |s| s.processes);
         if expected > 1 && !world::has_mpi() {
             World::from_env()?; // says what is missing
         }
-        Ok(Self { client: LaunchClient::from_env()?, expected, world: None, told: Vec::new() })
+        Ok(Self { client: LaunchClient::from_env(on_lost)?, expected, world: None, told: Vec::new() })
     }
 
     /// Whether this process shows and records for all.
     pub fn leads(&self) -> bool {
         match &self.world {
             Some(world) => world.process() == 0,
-            None => world::started(|name| std::env::var(name).ok()).is_none_or(|s| s.process == 0),
+            None => Started::from_env().is_none_or(|s| s.process == 0),
         }
     }
 
@@ -165,7 +165,11 @@ impl ProcessGroup {
             self.told = client.check_in(facts)?.notes;
         }
         if self.world.is_none() {
-            self.world = Some(World::from_env()?);
+            let world = World::from_env()?;
+            if let Some(client) = &self.client {
+                client.watch(world.waiting_ranks());
+            }
+            self.world = Some(world);
         }
         let world = self.world()?;
         if world.processes() == 1 {

@@ -1,7 +1,7 @@
 //! What several crates ask the operating system for, asked in one way.
 //!
 //! `base` never does I/O, and what is here belongs to no run, no data set and no transport: files that are replaced whole
-//! ([`atomic`]), the machine and what it lets a process have ([`machine`]), the name of the host, and bytes written as digests are.
+//! ([`atomic`]), the machine and what it lets a process have ([`machine`]), how processes end ([`process`]), the name of the host, and bytes written as digests are.
 //! Where a system does not say (there is no `/proc`), a function answers "unknown" in its own way instead of failing.
 //!
 //! ```
@@ -25,6 +25,7 @@ pub mod atomic;
 mod hex;
 mod host;
 pub mod machine;
+pub mod process;
 pub mod threads;
 
 pub use hex::hex;

@@ -3,7 +3,7 @@
 use crate::flags::{EngineFlags, Prepare, PrepareShards};
 use crate::screen::{self, say};
 use indicatif::ProgressBar;
-use paceline::prepare::job::{Encoding, JobProgress, JobSpec, Settings, Threads, settings};
+use paceline::prepare::job::{Encoding, JobProgress, JobSpec, Setting, SettingNames, Settings, ShardTask, settings};
 use paceline::prepare::spark::Cluster;
 use paceline::{Error, Result, report, text};
 use paceline_run::{DataEngine, PrepareOptions, PrepareWatcher};
@@ -47,10 +47,23 @@ pub fn shards(flags: &PrepareShards) -> Result<()> {
         let number = line.trim().parse().map_err(|_| Error::user(format!("`{line}` is no number of a shard")))?;
         shards.push(number);
     }
-    let threads = Threads { readers: flags.readers.max(1), workers: flags.threads.max(1) };
-    let made = paceline_run::prepare_shards(&flags.job, &shards, threads, flags.skip_bad)?;
+    let made = ShardTask::parse(&flags.task)?.make(&shards, SettingNames(flag))?;
     screen::print(&serde_json::to_string(&made).map_err(|e| Error::internal(e.to_string()))?);
     Ok(())
+}
+
+/// The flag of a setting.
+fn flag(setting: Setting) -> &'static str {
+    match setting {
+        Setting::Size => "--size",
+        Setting::Quality => "--quality",
+        Setting::Shards => "--shards",
+        Setting::Validation => "--validation",
+        Setting::OneClass => "--one-class",
+        Setting::SkipBad => "--skip-bad",
+        Setting::Threads => "--threads",
+        Setting::Readers => "--readers",
+    }
 }
 
 fn options(flags: &Prepare) -> Result<PrepareOptions> {
@@ -80,6 +93,7 @@ fn options(flags: &Prepare) -> Result<PrepareOptions> {
             },
             skip_bad: flags.skip_bad,
             one_class: flags.one_class,
+            names: SettingNames(flag),
         },
         threads: at_least_one("--threads", flags.threads)?,
         readers: at_least_one("--readers", flags.readers)?,

@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// Runs the command.
 pub fn run(flags: &Train) -> Result<End> {
-    let started = paceline::comm::world::started(|name| std::env::var(name).ok());
+    let started = paceline::comm::Started::from_env();
     let several = started.is_some_and(|s| s.processes > 1);
     if flags.summary || flags.explain {
         let (config, recorded) = configuration(flags, several)?;
@@ -17,7 +17,7 @@ pub fn run(flags: &Train) -> Result<End> {
     }
     let stop = stop_on_signal("stopping after this step, with a checkpoint");
     // Then, before all else: `launch` is to hear of everything that goes wrong from here on.
-    let mut group = paceline::ProcessGroup::from_env()?;
+    let mut group = paceline::ProcessGroup::from_env(crate::launched::end_process)?;
     let (config, recorded) = configuration(flags, several).inspect_err(|e| group.failed(e))?;
     let line = group.client().map(LaunchClient::connection);
     line.iter().cloned().for_each(forward_to);

@@ -7,9 +7,9 @@ use crate::sum::vector;
 use paceline_base::units::DType;
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
-/// See the module's text. All but `Plain` are of 32-bit floats.
+/// What the bytes of a piece are. All but `Plain` are of 32-bit floats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Coding {
+pub(super) enum Coding {
     /// As they are.
     Plain,
     /// Rounded to 16 bits.
@@ -23,7 +23,7 @@ const ALL: u32 = u32::MAX;
 
 impl Coding {
     /// What an operation asks for. Devices of another type than `f32` send everything as it is.
-    pub fn of(what: Collective, dtype: DType) -> Self {
+    pub(super) fn of(what: Collective, dtype: DType) -> Self {
         match what {
             Collective::AllReduceBf16 if dtype == DType::F32 => Self::Bf16,
             Collective::AllReduceSparse if dtype == DType::F32 => Self::Sparse,
@@ -32,17 +32,17 @@ impl Coding {
     }
 
     /// Kinds of slots that a peer needs: arriving summands; and leaving ones and arriving sums, where they are encoded.
-    pub fn slots_per_peer(self) -> usize {
+    pub(super) fn slots_per_peer(self) -> usize {
         if self == Self::Plain { 1 } else { 3 }
     }
 
     /// Bytes that a slot needs for `len` elements, encoded or not.
-    pub fn largest(self, len: usize, dtype: DType) -> usize {
+    pub(super) fn largest(self, len: usize, dtype: DType) -> usize {
         len * dtype.size() + if self == Self::Sparse { 4 } else { 0 }
     }
 
     /// Whether `bytes` can be `len` elements.
-    pub fn fits(self, bytes: usize, len: usize, dtype: DType) -> bool {
+    pub(super) fn fits(self, bytes: usize, len: usize, dtype: DType) -> bool {
         match self {
             Self::Plain => bytes == len * dtype.size(),
             Self::Bf16 => bytes == 2 * len,
@@ -51,7 +51,7 @@ impl Coding {
     }
 
     /// Rounds to what can travel.
-    pub fn round<T: Element>(self, values: &mut [T]) {
+    pub(super) fn round<T: Element>(self, values: &mut [T]) {
         if self == Self::Bf16 {
             bf16::round(floats_mut(values));
         }
@@ -61,7 +61,7 @@ impl Coding {
     ///
     /// # Safety
     /// The slot is aligned, free, and long enough by [`largest`](Self::largest).
-    pub unsafe fn encode(self, values: &[f32], slot: *mut u8) -> usize {
+    pub(super) unsafe fn encode(self, values: &[f32], slot: *mut u8) -> usize {
         let n = values.len();
         match self {
             Self::Plain => unreachable!("plain values travel from where they are"),
@@ -96,7 +96,7 @@ impl Coding {
     ///
     /// # Safety
     /// The slot holds as many values as `sum`, encoded in this way.
-    pub unsafe fn add<T: Element>(self, sum: &mut [T], slot: *const u8) {
+    pub(super) unsafe fn add<T: Element>(self, sum: &mut [T], slot: *const u8) {
         let n = sum.len();
         match self {
             // SAFETY: the caller's promise.
@@ -115,7 +115,7 @@ impl Coding {
     ///
     /// # Safety
     /// As for [`add`](Self::add).
-    pub unsafe fn decode<T: Element>(self, values: &mut [T], slot: *const u8) {
+    pub(super) unsafe fn decode<T: Element>(self, values: &mut [T], slot: *const u8) {
         let n = values.len();
         match self {
             // SAFETY: the caller's promise.
@@ -135,7 +135,7 @@ impl Coding {
     ///
     /// # Safety
     /// As for [`add`](Self::add); `spare` has room for them and is free, and neither is used otherwise during `'a`.
-    pub unsafe fn decoded<'a, T: Element>(self, slot: *mut u8, len: usize, spare: *mut u8) -> &'a mut [T] {
+    pub(super) unsafe fn decoded<'a, T: Element>(self, slot: *mut u8, len: usize, spare: *mut u8) -> &'a mut [T] {
         let at = if self == Self::Plain { slot } else { spare };
         // SAFETY: the caller's promise; the spare is part of an initialised vector.
         let values = unsafe { from_raw_parts_mut(at.cast::<T>(), len) };

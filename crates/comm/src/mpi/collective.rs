@@ -33,14 +33,14 @@ struct Slots(*mut u8);
 // SAFETY: an address within the scratch, which moves along with the collective.
 unsafe impl Send for Slots {}
 
-/// See the module's text.
-pub struct CollectiveOp {
-    pub seq: u64,
-    pub what: Collective,
-    pub group: Option<Arc<Group>>,
+/// Opened by the first local member, begun when all are here, closed when complete; then kept for the next one.
+pub(super) struct CollectiveOp {
+    pub(super) seq: u64,
+    pub(super) what: Collective,
+    pub(super) group: Option<Arc<Group>>,
     /// In the order of the members; the first is the one that travels.
     loans: Vec<Loan>,
-    pub active: bool,
+    pub(super) active: bool,
     peers: Vec<Peer>,
     coding: Coding,
     dtype: DType,
@@ -56,20 +56,20 @@ pub struct CollectiveOp {
     slot: usize,
     there: Option<Instant>,
     /// When anything last happened.
-    pub moved: Instant,
+    pub(super) moved: Instant,
 }
 
 /// The communicator over which a collective moves its pieces, and its own tags.
 #[derive(Clone, Copy)]
-pub struct TaggedComm {
-    pub comm: Communicator,
+pub(super) struct TaggedComm {
+    pub(super) comm: Communicator,
     /// Of summands, then of sums.
-    pub tags: [i32; 2],
+    pub(super) tags: [i32; 2],
 }
 
 impl CollectiveOp {
     /// A collective that nobody has come to, with room for the ranks of this process and for other processes.
-    pub fn new(local: usize, processes: usize) -> Self {
+    pub(super) fn new(local: usize, processes: usize) -> Self {
         Self {
             seq: 0,
             what: Collective::AllReduce,
@@ -92,7 +92,7 @@ impl CollectiveOp {
     }
 
     /// Opens it for the first member.
-    pub fn open(&mut self, seq: u64, what: Collective, group: Arc<Group>) {
+    pub(super) fn open(&mut self, seq: u64, what: Collective, group: Arc<Group>) {
         (self.seq, self.what, self.group, self.active) = (seq, what, Some(group), false);
         (self.combined, self.there, self.moved) = (0, None, Instant::now());
         self.loans.clear();
@@ -104,7 +104,7 @@ impl CollectiveOp {
     }
 
     /// A member comes.
-    pub fn join(&mut self, local: usize, index: u16, what: Collective, data: Staging) -> Result<()> {
+    pub(super) fn join(&mut self, local: usize, index: u16, what: Collective, data: Staging) -> Result<()> {
         let differs = self
             .loans
             .first()
@@ -123,18 +123,18 @@ impl CollectiveOp {
     }
 
     /// Whether all members of this process are here.
-    pub fn is_ready(&self) -> bool {
+    pub(super) fn is_ready(&self) -> bool {
         let group = self.group();
         self.loans.len() == group.participants[group.me].members.len()
     }
 
     /// Bytes of scratch that plain pieces need among so many processes.
-    pub fn scratch(processes: usize, piece: usize) -> usize {
+    pub(super) fn scratch(processes: usize, piece: usize) -> usize {
         (processes - 1) * DEPTH * piece.next_multiple_of(64) + 64
     }
 
     /// Begins. `piece` is the number of bytes that travel at a time; scratch comes from a pool, where it goes back to.
-    pub fn begin(&mut self, piece: usize, pool: &mut Vec<Vec<u8>>) {
+    pub(super) fn begin(&mut self, piece: usize, pool: &mut Vec<Vec<u8>>) {
         let group = self.group.clone().expect("an open collective has a group");
         (self.dtype, self.len) = (self.loans[0].data.dtype(), self.loans[0].data.len());
         self.coding = Coding::of(self.what, self.dtype);
@@ -189,7 +189,7 @@ impl CollectiveOp {
     }
 
     /// Moves on as far as it can without waiting; true if it is complete.
-    pub fn advance(&mut self, wire: TaggedComm, queue: &SubmissionQueue, news: &mut bool) -> Result<bool> {
+    pub(super) fn advance(&mut self, wire: TaggedComm, queue: &SubmissionQueue, news: &mut bool) -> Result<bool> {
         let before = *news;
         *news = false;
         let done = match self.dtype {
@@ -484,7 +484,7 @@ impl CollectiveOp {
     }
 
     /// Gives the buffers back.
-    pub fn close(&mut self, queue: &SubmissionQueue, pool: &mut Vec<Vec<u8>>) {
+    pub(super) fn close(&mut self, queue: &SubmissionQueue, pool: &mut Vec<Vec<u8>>) {
         self.slots = Slots(std::ptr::null_mut());
         pool.push(std::mem::take(&mut self.scratch));
         self.group = None;
@@ -496,7 +496,7 @@ impl CollectiveOp {
     }
 
     /// The first rank of every process that is waited for, and whether it has begun.
-    pub fn missing(&self, queue: &SubmissionQueue) -> Vec<(usize, bool)> {
+    pub(super) fn missing(&self, queue: &SubmissionQueue) -> Vec<(usize, bool)> {
         let group = self.group();
         if !self.is_ready() {
             let participant = &group.participants[group.me];

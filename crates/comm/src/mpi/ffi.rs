@@ -1,13 +1,13 @@
 //! The few calls of MPI that are used, with errors as values. All of `unsafe` that concerns MPI is here.
 
+use crate::world::Library;
 use ::mpi::ffi as sys;
 use paceline_base::{Error, Peer, Result};
 use std::ffi::{c_int, c_void};
-use std::sync::OnceLock;
 
 /// A communicator: messages of one never meet those of another.
 #[derive(Clone, Copy)]
-pub struct Communicator(sys::MPI_Comm);
+pub(super) struct Communicator(sys::MPI_Comm);
 
 // SAFETY: a handle; MPI was initialised for calls from any thread.
 unsafe impl Send for Communicator {}
@@ -20,10 +20,10 @@ unsafe impl Sync for Communicator {}
 /// Dropping one does not end the operation; the buffer must outlive it all the same.
 #[must_use]
 #[repr(transparent)]
-pub struct Request(sys::MPI_Request);
+pub(super) struct Request(sys::MPI_Request);
 
 /// What became of a request.
-pub enum Tested {
+pub(super) enum Tested {
     /// Still under way: to be asked again.
     Pending(Request),
     /// Complete; a receive brought so many bytes.
@@ -35,7 +35,7 @@ unsafe impl Send for Request {}
 
 impl Request {
     /// Whether a send is complete.
-    pub fn test_sent(mut self) -> Result<Tested> {
+    pub(super) fn test_sent(mut self) -> Result<Tested> {
         let mut done: c_int = 0;
         // SAFETY: both pointers are valid; whoever made the request keeps its buffer alive until it is complete.
         check("MPI_Test", unsafe { sys::MPI_Test(&mut self.0, &mut done, sys::RSMPI_STATUS_IGNORE) })?;
@@ -43,7 +43,7 @@ impl Request {
     }
 
     /// Whether a receive is complete.
-    pub fn test_received(mut self) -> Result<Tested> {
+    pub(super) fn test_received(mut self) -> Result<Tested> {
         let mut done: c_int = 0;
         // SAFETY: plain data that the library fills in.
         let mut status: sys::MPI_Status = unsafe { std::mem::zeroed() };
@@ -58,11 +58,11 @@ impl Request {
 
 /// Where a request is kept while it is under way, and nothing otherwise.
 #[derive(Default)]
-pub struct PendingRequest(Option<Request>);
+pub(super) struct PendingRequest(Option<Request>);
 
 impl PendingRequest {
     /// A place for the requests of one piece after the other.
-    pub fn put(&mut self, request: Request) {
+    pub(super) fn put(&mut self, request: Request) {
         self.0 = Some(request);
     }
 
@@ -70,7 +70,7 @@ impl PendingRequest {
     ///
     /// # Panics
     /// If nothing is under way: it was complete before.
-    pub fn ask(&mut self, test: fn(Request) -> Result<Tested>) -> Result<Option<usize>> {
+    pub(super) fn ask(&mut self, test: fn(Request) -> Result<Tested>) -> Result<Option<usize>> {
         match test(self.0.take().expect("a request that is under way"))? {
             Tested::Pending(request) => {
                 self.0 = Some(request);
@@ -104,7 +104,7 @@ fn check(call: &str, code: c_int) -> Result<()> {
 
 impl Communicator {
     /// All processes of the job, with errors as values.
-    pub fn world() -> Result<Self> {
+    pub(super) fn world() -> Result<Self> {
         // SAFETY: constants of the library, which is initialised.
         unsafe {
             let world = sys::RSMPI_COMM_WORLD;
@@ -114,7 +114,7 @@ impl Communicator {
     }
 
     /// The same processes, apart. All of them must call it.
-    pub fn duplicate(self) -> Result<Self> {
+    pub(super) fn duplicate(self) -> Result<Self> {
         // SAFETY: a valid communicator; the handle is filled in.
         unsafe {
             let mut other = sys::RSMPI_COMM_NULL;
@@ -125,7 +125,7 @@ impl Communicator {
     }
 
     /// This process.
-    pub fn process(self) -> Result<usize> {
+    pub(super) fn process(self) -> Result<usize> {
         let mut n: c_int = 0;
         // SAFETY: a valid communicator.
         check("MPI_Comm_rank", unsafe { sys::MPI_Comm_rank(self.0, &mut n) })?;
@@ -133,7 +133,7 @@ impl Communicator {
     }
 
     /// Number of processes.
-    pub fn processes(self) -> Result<usize> {
+    pub(super) fn processes(self) -> Result<usize> {
         let mut n: c_int = 0;
         // SAFETY: a valid communicator.
         check("MPI_Comm_size", unsafe { sys::MPI_Comm_size(self.0, &mut n) })?;
@@ -141,7 +141,7 @@ impl Communicator {
     }
 
     /// The largest tag that a message may have.
-    pub fn largest_tag(self) -> Result<i32> {
+    pub(super) fn largest_tag(self) -> Result<i32> {
         let (mut value, mut found): (*mut c_void, c_int) = (std::ptr::null_mut(), 0);
         // SAFETY: MPI_TAG_UB is an attribute of every communicator; its value is a pointer to an int.
         unsafe {
@@ -155,7 +155,7 @@ impl Communicator {
     ///
     /// # Safety
     /// `data` stays valid and unchanged until the request is complete.
-    pub unsafe fn send(self, to: usize, tag: i32, data: *const u8, len: usize) -> Result<Request> {
+    pub(super) unsafe fn send(self, to: usize, tag: i32, data: *const u8, len: usize) -> Result<Request> {
         // SAFETY: a constant of the library.
         let mut request = Request(unsafe { sys::RSMPI_REQUEST_NULL });
         // SAFETY: the caller's promise.
@@ -170,7 +170,7 @@ impl Communicator {
     ///
     /// # Safety
     /// `data` stays valid, and nobody else touches it, until the request is complete.
-    pub unsafe fn receive(self, from: usize, tag: i32, data: *mut u8, len: usize) -> Result<Request> {
+    pub(super) unsafe fn receive(self, from: usize, tag: i32, data: *mut u8, len: usize) -> Result<Request> {
         // SAFETY: a constant of the library.
         let mut request = Request(unsafe { sys::RSMPI_REQUEST_NULL });
         // SAFETY: the caller's promise.
@@ -182,7 +182,7 @@ impl Communicator {
     }
 
     /// A message that has come, whoever sent it: its sender and length.
-    pub fn probe(self, tag: i32) -> Result<Option<(usize, usize)>> {
+    pub(super) fn probe(self, tag: i32) -> Result<Option<(usize, usize)>> {
         let mut there: c_int = 0;
         // SAFETY: plain data that the library fills in.
         let mut status: sys::MPI_Status = unsafe { std::mem::zeroed() };
@@ -195,7 +195,7 @@ impl Communicator {
     }
 
     /// What every process brings: bytes of one length everywhere. Waits.
-    pub fn all_gather(self, mine: &[u8], all: &mut [u8]) -> Result<()> {
+    pub(super) fn all_gather(self, mine: &[u8], all: &mut [u8]) -> Result<()> {
         assert_eq!(all.len(), mine.len() * self.processes()?);
         let (n, kind) = (size(mine.len())?, byte());
         // SAFETY: both buffers live through the call and are as long as it is told.
@@ -205,28 +205,23 @@ impl Communicator {
     }
 
     /// What process 0 brings. Waits.
-    pub fn broadcast(self, bytes: &mut [u8]) -> Result<()> {
+    pub(super) fn broadcast(self, bytes: &mut [u8]) -> Result<()> {
         // SAFETY: the buffer lives through the call.
         check("MPI_Bcast", unsafe { sys::MPI_Bcast(bytes.as_mut_ptr().cast(), size(bytes.len())?, byte(), 0, self.0) })
     }
 
     /// The library's own sum over all processes, in place: what ours is compared with.
-    pub fn plain_all_reduce(self, values: &mut [f32]) -> Result<()> {
+    pub(super) fn plain_all_reduce(self, values: &mut [f32], library: Library) -> Result<()> {
         // MPI_IN_PLACE is a macro in both families, and not among the bindings.
-        static OPEN: OnceLock<bool> = OnceLock::new();
-        let open = *OPEN.get_or_init(|| library_version().contains("Open MPI"));
-        let in_place = std::ptr::without_provenance::<c_void>(if open { 1 } else { usize::MAX });
+        let in_place = std::ptr::without_provenance::<c_void>(match library {
+            Library::OpenMpi => 1,
+            Library::Mpich => usize::MAX,
+        });
         // SAFETY: the buffer lives through the call.
         check("MPI_Allreduce", unsafe {
             let n = size(values.len())?;
             sys::MPI_Allreduce(in_place, values.as_mut_ptr().cast(), n, sys::RSMPI_FLOAT, sys::RSMPI_SUM, self.0)
         })
-    }
-
-    /// Ends all processes of the job.
-    pub fn abort(self, code: i32) {
-        // SAFETY: a valid communicator.
-        unsafe { sys::MPI_Abort(self.0, code) };
     }
 }
 
@@ -240,7 +235,7 @@ fn size(len: usize) -> Result<c_int> {
 }
 
 /// What the library says of itself. May be called before it is initialised.
-pub fn library_version() -> String {
+pub(crate) fn library_version() -> String {
     let mut text = [0u8; sys::MPI_MAX_LIBRARY_VERSION_STRING as usize + 1];
     let mut len: c_int = 0;
     // SAFETY: the buffer is as long as the library may need.

@@ -4,61 +4,61 @@ use super::ffi::{PendingRequest, Request};
 use paceline_base::Result;
 
 /// Pieces of one span on their way to or from one peer.
-pub const DEPTH: usize = 4;
+pub(super) const DEPTH: usize = 4;
 
 /// Pieces that go one way between this process and one other, a few at a time, in order.
-pub struct Flow {
-    pub pieces: usize,
-    pub started: usize,
-    pub finished: usize,
+pub(super) struct Flow {
+    pub(super) pieces: usize,
+    pub(super) started: usize,
+    pub(super) finished: usize,
     requests: [PendingRequest; DEPTH],
 }
 
 impl Flow {
-    pub fn of(pieces: usize) -> Self {
+    pub(super) fn of(pieces: usize) -> Self {
         Self { pieces, started: 0, finished: 0, requests: Default::default() }
     }
 
-    pub fn has_room(&self) -> bool {
+    pub(super) fn has_room(&self) -> bool {
         self.started - self.finished < DEPTH
     }
 
-    pub fn push(&mut self, request: Request) {
+    pub(super) fn push(&mut self, request: Request) {
         self.requests[self.started % DEPTH].put(request);
         self.started += 1;
     }
 
     /// The oldest piece under way.
-    pub fn oldest(&mut self) -> Option<&mut PendingRequest> {
+    pub(super) fn oldest(&mut self) -> Option<&mut PendingRequest> {
         (self.started > self.finished).then(|| &mut self.requests[self.finished % DEPTH])
     }
 
-    pub fn is_done(&self) -> bool {
+    pub(super) fn is_done(&self) -> bool {
         self.finished == self.pieces
     }
 }
 
 /// What passes between this process and one other.
-pub struct Peer {
-    pub participant: usize,
-    pub process: usize,
-    pub near: bool,
+pub(super) struct Peer {
+    pub(super) participant: usize,
+    pub(super) process: usize,
+    pub(super) near: bool,
     /// Summands of its span, to it.
-    pub summands_out: Flow,
+    pub(super) summands_out: Flow,
     /// Summands of my span, from it.
-    pub summands_in: Flow,
+    pub(super) summands_in: Flow,
     /// Sums of my span, to it.
-    pub sums_out: Flow,
+    pub(super) sums_out: Flow,
     /// Sums of its span, from it.
-    pub sums_in: Flow,
+    pub(super) sums_in: Flow,
 }
 
 impl Peer {
-    pub fn is_done(&self) -> bool {
+    pub(super) fn is_done(&self) -> bool {
         [&self.summands_out, &self.summands_in, &self.sums_out, &self.sums_in].iter().all(|f| f.is_done())
     }
 
-    pub fn has_begun(&self) -> bool {
+    pub(super) fn has_begun(&self) -> bool {
         self.summands_in.finished > 0
             || self.sums_in.finished > 0
             || (self.summands_in.pieces == 0 && self.sums_in.pieces == 0)
@@ -66,7 +66,7 @@ impl Peer {
 }
 
 /// Counts the pieces that have left, in order.
-pub fn reap_sent(flow: &mut Flow, news: &mut bool) -> Result<()> {
+pub(super) fn reap_sent(flow: &mut Flow, news: &mut bool) -> Result<()> {
     while let Some(request) = flow.oldest() {
         if request.ask(Request::test_sent)?.is_none() {
             break;

@@ -6,25 +6,25 @@ use std::ops::Range;
 
 /// A process that takes part, and which members it holds.
 #[derive(Debug)]
-pub struct Participant {
-    pub process: usize,
+pub(super) struct Participant {
+    pub(super) process: usize,
     /// Whether it runs on this host.
-    pub near: bool,
-    pub members: Range<usize>,
+    pub(super) near: bool,
+    pub(super) members: Range<usize>,
 }
 
 /// The ranks of a collective, and the processes that hold them.
 #[derive(Debug)]
-pub struct Group {
-    pub ranks: Box<[usize]>,
-    pub participants: Box<[Participant]>,
+pub(super) struct Group {
+    pub(super) ranks: Box<[usize]>,
+    pub(super) participants: Box<[Participant]>,
     /// Which of them is this process.
-    pub me: usize,
+    pub(super) me: usize,
 }
 
 impl Group {
     /// Finds which process holds which members. `ranks` ascend, and one of them is held by this process.
-    pub fn new(ranks: &[usize], queue: &SubmissionQueue) -> Self {
+    pub(super) fn new(ranks: &[usize], queue: &SubmissionQueue) -> Self {
         let mut participants: Vec<Participant> = Vec::new();
         for (member, &rank) in ranks.iter().enumerate() {
             let process = queue.process_of(rank);
@@ -41,7 +41,7 @@ impl Group {
     }
 
     /// The elements that the process of `participant` is responsible for.
-    pub fn span(&self, len: usize, participant: usize) -> Range<usize> {
+    pub(super) fn span(&self, len: usize, participant: usize) -> Range<usize> {
         let (n, m) = (self.ranks.len(), &self.participants[participant].members);
         chunk(len, n, m.start).start..chunk(len, n, m.end - 1).end
     }

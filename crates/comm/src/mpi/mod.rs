@@ -22,16 +22,17 @@
 
 mod coding;
 mod collective;
-pub mod ffi;
+mod ffi;
 mod flow;
 mod group;
 mod notice;
 mod point_to_point;
 mod priority;
+mod progress_state;
 mod progress_thread;
 mod rank;
 mod session;
 mod submission;
 
+pub(crate) use ffi::library_version;
 pub use session::{Session, Settings};
-pub use submission::all_wait;

@@ -7,7 +7,7 @@ const TAG: i32 = 1;
 
 /// One notice.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Notice {
+pub(super) enum Notice {
     /// A rank failed, or the first rank of the sender's process for all of them.
     Failed { rank: usize, why: String },
     /// What did your ranks do last?
@@ -44,18 +44,18 @@ impl Notice {
 }
 
 /// Sends and receives notices. They are rare: here it may allocate.
-pub struct NoticeChannel {
+pub(super) struct NoticeChannel {
     comm: Communicator,
     leaving: Vec<(Vec<u8>, PendingRequest)>,
 }
 
 impl NoticeChannel {
-    pub fn new(comm: Communicator) -> Self {
+    pub(super) fn new(comm: Communicator) -> Self {
         Self { comm, leaving: Vec::new() }
     }
 
     /// Starts to send a notice.
-    pub fn send(&mut self, process: usize, notice: &Notice) -> Result<()> {
+    pub(super) fn send(&mut self, process: usize, notice: &Notice) -> Result<()> {
         let bytes = notice.encode();
         // SAFETY: the bytes are kept, and do not move, until the request is complete.
         let request = unsafe { self.comm.send(process, TAG, bytes.as_ptr(), bytes.len())? };
@@ -66,7 +66,7 @@ impl NoticeChannel {
     }
 
     /// A notice that has come, and from which process.
-    pub fn receive(&mut self) -> Result<Option<(usize, Notice)>> {
+    pub(super) fn receive(&mut self) -> Result<Option<(usize, Notice)>> {
         let Some((from, len)) = self.comm.probe(TAG)? else { return Ok(None) };
         let mut bytes = vec![0; len];
         // SAFETY: the bytes live until the request is complete, below.
@@ -79,7 +79,7 @@ impl NoticeChannel {
     }
 
     /// Whether all that was sent has left.
-    pub fn flush(&mut self) -> Result<bool> {
+    pub(super) fn flush(&mut self) -> Result<bool> {
         let mut failed = Ok(());
         self.leaving.retain_mut(|(_, request)| match request.ask(Request::test_sent) {
             Ok(done) => done.is_none(),

@@ -10,14 +10,14 @@ use std::time::Instant;
 const LARGEST: usize = 1 << 30;
 
 /// A message under way to or from another process; kept for the next one when it is complete, so that nothing is allocated.
-pub struct PointToPoint {
+pub(super) struct PointToPoint {
     /// This end.
-    pub local: usize,
-    pub index: u16,
-    pub seq: u64,
+    pub(super) local: usize,
+    pub(super) index: u16,
+    pub(super) seq: u64,
     /// The other end.
-    pub peer: usize,
-    pub sends: bool,
+    pub(super) peer: usize,
+    pub(super) sends: bool,
     data: Option<Staging>,
     requests: Vec<PendingRequest>,
     done: usize,
@@ -25,14 +25,14 @@ pub struct PointToPoint {
 
 impl PointToPoint {
     /// A message that is not under way.
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         let requests = Vec::with_capacity(1);
         Self { local: 0, index: 0, seq: 0, peer: 0, sends: false, data: None, requests, done: 0 }
     }
 
     /// Hands the message to MPI.
     #[allow(clippy::too_many_arguments)] // all that makes a message
-    pub fn begin(
+    pub(super) fn begin(
         &mut self,
         comm: Communicator,
         tag: i32,
@@ -68,7 +68,7 @@ impl PointToPoint {
     }
 
     /// Moves on; the result when it is complete.
-    pub fn advance(&mut self, queue: &SubmissionQueue, news: &mut bool) -> Result<Option<Completion>> {
+    pub(super) fn advance(&mut self, queue: &SubmissionQueue, news: &mut bool) -> Result<Option<Completion>> {
         while self.done < self.requests.len() {
             let data = self.data.as_ref().expect("a message under way holds its buffer");
             let expected = (data.bytes().len() - self.done * LARGEST).min(LARGEST);

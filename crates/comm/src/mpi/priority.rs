@@ -22,7 +22,7 @@ const SLICE: u64 = 100_000;
 /// Asks that this thread be run soon after it wakes. Threads with short slices come first (Linux 6.12 and later, no privilege needed); where the system
 /// refuses, or knows nothing of it, all is as before.
 #[cfg(target_os = "linux")]
-pub fn run_soon() {
+pub(super) fn run_soon() {
     let mut attributes = Attributes { size: size_of::<Attributes>() as u32, ..Attributes::default() };
     let size = attributes.size;
     // SAFETY: thread 0 is the calling one; the kernel writes at most `size` bytes, which are there and may hold anything.
@@ -37,7 +37,7 @@ pub fn run_soon() {
 
 /// Nothing to ask for.
 #[cfg(not(target_os = "linux"))]
-pub fn run_soon() {}
+pub(super) fn run_soon() {}
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {

@@ -1,17 +1,18 @@
 //! One rank of a job over MPI: submits its operations to the progress thread of its process.
 
 use super::group::Group;
-use super::progress_thread::{self, ProgressState};
+use super::progress_thread::ProgressThread;
 use super::submission::{Completion, OpKind, Submission, SubmissionQueue};
+use crate::comm::{index_in_group, no_such_group};
 use crate::tickets::{ROOM, TicketTable};
 use crate::{Collective, Comm, Counters, GroupId, Ticket};
 use paceline_base::{Error, Peer, Result};
 use paceline_kernels::Staging;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// One of the ranks that [`Session::ranks`](super::Session::ranks) makes.
-pub struct MpiRank {
+pub(super) struct MpiRank {
     rank: usize,
     local: usize,
     queue: Arc<SubmissionQueue>,
@@ -31,24 +32,8 @@ pub struct MpiRank {
 const SPINNING: Duration = Duration::from_micros(50);
 const YIELDING: Duration = Duration::from_millis(1);
 
-/// The progress thread of a process; whoever drops the last reference waits for its end.
-pub struct ProgressThread {
-    /// What it works on, for whoever has time to make progress.
-    pub state: Arc<Mutex<ProgressState>>,
-    /// None once it was waited for.
-    pub handle: Option<std::thread::JoinHandle<()>>,
-}
-
-impl Drop for ProgressThread {
-    fn drop(&mut self) {
-        if let Some(handle) = self.handle.take() {
-            let _ = handle.join(); // a panic there has failed the queue
-        }
-    }
-}
-
 impl MpiRank {
-    pub fn new(local: usize, queue: Arc<SubmissionQueue>, progress_thread: Arc<ProgressThread>) -> Self {
+    pub(super) fn new(local: usize, queue: Arc<SubmissionQueue>, progress_thread: Arc<ProgressThread>) -> Self {
         queue.enter();
         let counters = Counters { received: vec![0; queue.size()], ..Counters::default() };
         Self {
@@ -78,7 +63,7 @@ impl MpiRank {
         let (index, ticket) = self.operations.insert(None)?;
         self.queue.submit(Submission { kind, seq, data, local: self.local, index });
         // Begun here and now; the progress thread is woken only if this rank goes on to compute, not if it waits.
-        progress_thread::try_progress(&self.progress_thread.state);
+        self.progress_thread.try_progress();
         self.thread_unaware = true;
         Ok(ticket)
     }
@@ -103,7 +88,7 @@ impl MpiRank {
                 return Ok(());
             }
             self.queue.check()?;
-            let helped = progress_thread::try_progress(&self.progress_thread.state);
+            let helped = self.progress_thread.try_progress();
             match (helped, kept_out) {
                 (Some(idle), _) if idle < SPINNING => std::hint::spin_loop(),
                 (Some(idle), _) if idle < YIELDING => std::thread::yield_now(),
@@ -136,15 +121,7 @@ impl Comm for MpiRank {
     }
 
     fn group(&mut self, ranks: &[usize]) -> Result<GroupId> {
-        if let Some(bad) = ranks.iter().find(|&&r| r >= self.queue.size()) {
-            return Err(Error::internal(format!("a group with rank {bad} of {} ranks", self.queue.size())));
-        }
-        if !ranks.is_sorted_by(|a, b| a < b) {
-            return Err(Error::internal(format!("the ranks of a group must ascend: {ranks:?}")));
-        }
-        if !ranks.contains(&self.rank) {
-            return Err(Error::internal(format!("rank {} announces group {ranks:?}, but is not in it", self.rank)));
-        }
+        index_in_group(ranks, self.rank, self.queue.size())?;
         self.groups.push(Arc::new(Group::new(ranks, &self.queue)));
         Ok(GroupId(self.groups.len() as u32 - 1))
     }
@@ -161,9 +138,7 @@ impl Comm for MpiRank {
 
     fn start(&mut self, what: Collective, group: GroupId, seq: u64, data: Staging) -> Result<Ticket> {
         let rank = self.rank;
-        let group = self.groups.get(group.0 as usize).cloned().ok_or_else(|| {
-            Error::internal(format!("rank {rank} starts the {what} of seq {seq} in a group it never announced"))
-        })?;
+        let group = self.groups.get(group.0 as usize).cloned().ok_or_else(|| no_such_group(rank, what, seq))?;
         self.submit(OpKind::Collective { what, group }, seq, data)
     }
 

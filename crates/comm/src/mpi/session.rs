@@ -1,17 +1,19 @@
 //! MPI begun and ended, and what processes agree on before their ranks are made.
 
-use super::ffi::Communicator;
+use super::ffi::{Communicator, library_version};
 use super::notice::NoticeChannel;
-use super::priority;
-use super::progress_thread::{self, ProgressSettings, ProgressState};
-use super::rank::{MpiRank, ProgressThread};
+use super::progress_state::{ProgressSettings, ProgressState};
+use super::progress_thread::ProgressThread;
+use super::rank::MpiRank;
 use super::submission::SubmissionQueue;
 use crate::Comm;
+use crate::waiting::WaitingRanks;
+use crate::world::Library;
 use ::mpi::Threading;
 use ::mpi::environment::Universe;
 use paceline_base::{Error, Result};
 use paceline_system::host_name;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How ranks over MPI work, where the defaults are not wanted.
@@ -34,8 +36,10 @@ pub struct Session {
     world: Communicator,
     process: usize,
     processes: usize,
+    library: Library,
     /// Ends MPI when it is dropped; left alone if the job failed, because the end waits for everybody.
     universe: Option<Universe>,
+    waiting_ranks: WaitingRanks,
     /// Of all ranks that were made, to know whether the job failed.
     queues: Vec<Arc<SubmissionQueue>>,
     /// Over which their progress threads said what is not data.
@@ -43,7 +47,11 @@ pub struct Session {
 }
 
 impl Session {
-    /// Connects the processes of the job. Once in a process.
+    /// Connects the processes of the job.
+    ///
+    /// # Errors
+    /// If MPI was begun before in this process, by whomever: the library can be begun and ended only once in a process, so that a
+    /// process is in one job of several processes in its life (and in any number of jobs of its own).
     pub fn begin() -> Result<Self> {
         let (universe, given) = ::mpi::initialize_with_threading(Threading::Multiple)
             .ok_or_else(|| Error::internal("MPI was begun twice in one process"))?;
@@ -58,20 +66,27 @@ impl Session {
             world,
             process: world.process()?,
             processes: world.processes()?,
+            library: Library::of_version(&library_version()),
             universe: Some(universe),
+            waiting_ranks: WaitingRanks::default(),
             queues: Vec::new(),
             notices: Vec::new(),
         })
     }
 
-    /// This process.
+    /// This process's number, from 0, as MPI counts.
     pub fn process(&self) -> usize {
         self.process
     }
 
-    /// Number of processes.
+    /// Number of processes that MPI connected.
     pub fn processes(&self) -> usize {
         self.processes
+    }
+
+    /// Those of the ranks that this session makes.
+    pub(crate) fn waiting_ranks(&self) -> WaitingRanks {
+        self.waiting_ranks.clone()
     }
 
     /// What every process brings, in their order.
@@ -91,7 +106,7 @@ impl Session {
         Ok(lengths.iter().enumerate().map(|(p, &n)| all[p * longest..][..n].to_vec()).collect())
     }
 
-    /// What process 0 brings.
+    /// What process 0 brings; the others' bytes are dropped. All must call it.
     pub fn broadcast(&mut self, mut bytes: Vec<u8>) -> Result<Vec<u8>> {
         let mut length = (bytes.len() as u64).to_le_bytes();
         self.world.broadcast(&mut length)?;
@@ -114,20 +129,10 @@ impl Session {
         let (data, notices) = (self.world.duplicate()?, self.world.duplicate()?);
         let tags = (data.largest_tag()? as u64 / 3).min(1 << 28);
         let settings = ProgressSettings { piece: settings.piece, timeout: settings.timeout, tags };
-        let queue = Arc::new(SubmissionQueue::new(self.process, first.into(), hosts.into()));
-        let state = Arc::new(Mutex::new(ProgressState::new(queue.clone(), data, notices, settings)));
-        let (theirs, watched) = (state.clone(), queue.clone());
-        let thread = std::thread::Builder::new()
-            .name("progress".into())
-            .spawn(move || {
-                priority::run_soon();
-                let body = std::panic::AssertUnwindSafe(|| progress_thread::run(&theirs, &watched));
-                if std::panic::catch_unwind(body).is_err() {
-                    watched.fail("the communication thread panicked".into(), None);
-                }
-            })
-            .map_err(|e| Error::failure(format!("cannot start the communication thread: {e}")))?;
-        let thread = Arc::new(ProgressThread { state, handle: Some(thread) });
+        let queue =
+            Arc::new(SubmissionQueue::new(self.process, first.into(), hosts.into(), self.waiting_ranks.clone()));
+        let state = ProgressState::new(queue.clone(), data, notices, settings);
+        let thread = Arc::new(ProgressThread::start(state, queue.clone())?);
         self.queues.push(queue.clone());
         self.notices.push(notices);
         let rank = |local| Box::new(MpiRank::new(local, queue.clone(), thread.clone())) as Box<dyn Comm>;
@@ -141,8 +146,7 @@ impl Session {
 
     /// Takes in the notices of those who left last, when all have: some libraries complain of messages that nobody takes.
     fn drain_notices(&mut self) -> Result<()> {
-        let mut all = vec![0; self.processes];
-        self.world.all_gather(&[0], &mut all)?;
+        self.barrier()?;
         for notices in self.notices.drain(..) {
             let mut notices = NoticeChannel::new(notices);
             while notices.receive()?.is_some() {}
@@ -150,9 +154,15 @@ impl Session {
         Ok(())
     }
 
-    /// All processes, for what is compared with the library's own operations.
-    pub fn communicator(&self) -> Communicator {
-        self.world
+    /// Returns when all processes have called it.
+    pub fn barrier(&self) -> Result<()> {
+        let mut all = vec![0; self.processes];
+        self.world.all_gather(&[0], &mut all)
+    }
+
+    /// The library's own sum over all processes, in place: what ours is compared with. All must call it.
+    pub fn plain_all_reduce(&self, values: &mut [f32]) -> Result<()> {
+        self.world.plain_all_reduce(values, self.library)
     }
 }
 

@@ -4,24 +4,15 @@ use super::group::Group;
 use crate::Collective;
 use crate::parker::Parker;
 use crate::tickets::ROOM;
+use crate::waiting::WaitingRanks;
 use paceline_base::{Error, Peer, Result};
 use paceline_kernels::Staging;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
-/// Ranks that this process holds, and those of them that wait, whatever queue they submit to.
-static HELD: AtomicUsize = AtomicUsize::new(0);
-static WAITING: AtomicUsize = AtomicUsize::new(0);
-
-/// Whether this process holds ranks, and all of them wait for others.
-pub fn all_wait() -> bool {
-    let held = HELD.load(Ordering::Relaxed);
-    held > 0 && WAITING.load(Ordering::Relaxed) >= held
-}
-
 /// What is to be done with a buffer.
-pub enum OpKind {
+pub(super) enum OpKind {
     /// Send it to a rank.
     Send { to: usize },
     /// Fill it with what a rank sends.
@@ -31,22 +22,22 @@ pub enum OpKind {
 }
 
 /// An operation that a rank submits to the progress thread.
-pub struct Submission {
-    pub kind: OpKind,
-    pub seq: u64,
-    pub data: Staging,
+pub(super) struct Submission {
+    pub(super) kind: OpKind,
+    pub(super) seq: u64,
+    pub(super) data: Staging,
     /// The rank, counted within the process.
-    pub local: usize,
+    pub(super) local: usize,
     /// Index of the operation in the rank's table of tickets.
-    pub index: u16,
+    pub(super) index: u16,
 }
 
 /// An operation that is complete.
-pub struct Completion {
-    pub index: u16,
-    pub data: Staging,
+pub(super) struct Completion {
+    pub(super) index: u16,
+    pub(super) data: Staging,
     /// When the last peer had shown up: before, the rank waited; after, bytes moved.
-    pub there: Instant,
+    pub(super) there: Instant,
 }
 
 /// The complete operations of one rank that it has not taken back.
@@ -69,17 +60,17 @@ struct RankActivity {
 }
 
 /// Shared by the ranks of one process, which submit, and whoever makes progress, which completes; lives until the last of both.
-pub struct SubmissionQueue {
+pub(super) struct SubmissionQueue {
     /// This process.
-    pub process: usize,
+    pub(super) process: usize,
     /// The first rank of each process, and after the last one the number of ranks.
-    pub first: Box<[usize]>,
+    pub(super) first: Box<[usize]>,
     /// Ranks of the process that holds most.
-    pub largest: usize,
+    pub(super) largest: usize,
     /// The host of each process.
-    pub hosts: Box<[String]>,
+    pub(super) hosts: Box<[String]>,
     /// One index for each local rank, and the last for the progress thread.
-    pub parker: Parker,
+    pub(super) parker: Parker,
     submitted: Mutex<Vec<Submission>>,
     posted: AtomicU64,
     /// Operations that were submitted and are not complete.
@@ -87,6 +78,9 @@ pub struct SubmissionQueue {
     completed: Box<[CompletionQueue]>,
     activity: Box<[RankActivity]>,
     began: Instant,
+    /// Of all queues of the session.
+    waiting_ranks: WaitingRanks,
+    /// Ranks of this queue that wait.
     waiting: AtomicUsize,
     left: AtomicUsize,
     failed: AtomicBool,
@@ -98,7 +92,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl SubmissionQueue {
-    pub fn new(process: usize, first: Box<[usize]>, hosts: Box<[String]>) -> Self {
+    pub(super) fn new(process: usize, first: Box<[usize]>, hosts: Box<[String]>, waiting_ranks: WaitingRanks) -> Self {
         let local = first[process + 1] - first[process];
         let size = first[first.len() - 1];
         let completion_queue = || CompletionQueue {
@@ -118,6 +112,7 @@ impl SubmissionQueue {
             completed: (0..local).map(|_| completion_queue()).collect(),
             activity: (0..local).map(|_| RankActivity::default()).collect(),
             began: Instant::now(),
+            waiting_ranks,
             waiting: AtomicUsize::new(0),
             left: AtomicUsize::new(0),
             failed: AtomicBool::new(false),
@@ -126,27 +121,27 @@ impl SubmissionQueue {
     }
 
     /// Ranks in this process.
-    pub fn local(&self) -> usize {
+    pub(super) fn local(&self) -> usize {
         self.completed.len()
     }
 
     /// Ranks in all.
-    pub fn size(&self) -> usize {
+    pub(super) fn size(&self) -> usize {
         self.first[self.first.len() - 1]
     }
 
     /// The process that holds a rank.
-    pub fn process_of(&self, rank: usize) -> usize {
+    pub(super) fn process_of(&self, rank: usize) -> usize {
         self.first.partition_point(|&f| f <= rank) - 1
     }
 
     /// A rank with its host, for people.
-    pub fn name(&self, rank: usize) -> String {
+    pub(super) fn name(&self, rank: usize) -> String {
         format!("rank {rank} on {}", self.hosts[self.process_of(rank)])
     }
 
     /// Hands an operation over. The progress thread may stay parked: [`wake_progress_thread`](Self::wake_progress_thread) wakes it.
-    pub fn submit(&self, submission: Submission) {
+    pub(super) fn submit(&self, submission: Submission) {
         self.note_started(submission.local, submission.seq);
         self.open.fetch_add(1, Ordering::Relaxed);
         lock(&self.submitted).push(submission);
@@ -154,12 +149,12 @@ impl SubmissionQueue {
     }
 
     /// Unparks it, if it is parked.
-    pub fn wake_progress_thread(&self) {
+    pub(super) fn wake_progress_thread(&self) {
         self.parker.unpark(&[self.local()], || true);
     }
 
     /// Takes all submissions into an empty list; true if there were any. `seen` counts those taken before.
-    pub fn take_submitted(&self, seen: &mut u64, into: &mut Vec<Submission>) -> bool {
+    pub(super) fn take_submitted(&self, seen: &mut u64, into: &mut Vec<Submission>) -> bool {
         if self.posted.load(Ordering::Acquire) == *seen {
             return false;
         }
@@ -169,12 +164,12 @@ impl SubmissionQueue {
     }
 
     /// Whether there are submissions that were not taken.
-    pub fn has_submitted(&self, seen: u64) -> bool {
+    pub(super) fn has_submitted(&self, seen: u64) -> bool {
         self.posted.load(Ordering::Acquire) != seen
     }
 
     /// Gives the buffer of a complete operation back to its rank.
-    pub fn complete(&self, local: usize, done: Completion) {
+    pub(super) fn complete(&self, local: usize, done: Completion) {
         lock(&self.completed[local].done).push(done);
         self.completed[local].count.fetch_add(1, Ordering::Release);
         self.open.fetch_sub(1, Ordering::Relaxed);
@@ -182,7 +177,7 @@ impl SubmissionQueue {
     }
 
     /// Takes all that is finished; false if nothing is new. `seen` counts what was taken before.
-    pub fn take_completed(&self, local: usize, seen: &mut u64, into: &mut Vec<Completion>) -> bool {
+    pub(super) fn take_completed(&self, local: usize, seen: &mut u64, into: &mut Vec<Completion>) -> bool {
         if self.completed[local].count.load(Ordering::Acquire) == *seen {
             return false;
         }
@@ -193,17 +188,17 @@ impl SubmissionQueue {
     }
 
     /// Whether there is something for a rank that it has not taken.
-    pub fn has_completed(&self, local: usize, seen: u64) -> bool {
+    pub(super) fn has_completed(&self, local: usize, seen: u64) -> bool {
         self.completed[local].count.load(Ordering::Acquire) != seen
     }
 
     /// Counts bytes that came from a rank for a local one.
-    pub fn count(&self, local: usize, from: usize, bytes: usize) {
+    pub(super) fn count(&self, local: usize, from: usize, bytes: usize) {
         self.completed[local].received[from].fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     /// Bytes that came for a local rank, by rank.
-    pub fn received(&self, local: usize, into: &mut [u64]) {
+    pub(super) fn received(&self, local: usize, into: &mut [u64]) {
         into.iter_mut().zip(&self.completed[local].received).for_each(|(n, m)| *n = m.load(Ordering::Relaxed));
     }
 
@@ -214,14 +209,13 @@ impl SubmissionQueue {
     }
 
     /// Says that a rank waits, or no longer does.
-    pub fn set_waiting(&self, local: usize, waiting: bool) {
+    pub(super) fn set_waiting(&self, local: usize, waiting: bool) {
         self.activity[local].waiting.store(waiting, Ordering::Relaxed);
+        self.waiting_ranks.set_waiting(waiting);
         if waiting {
             self.waiting.fetch_add(1, Ordering::Relaxed);
-            WAITING.fetch_add(1, Ordering::Relaxed);
         } else {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
-            WAITING.fetch_sub(1, Ordering::Relaxed);
             if self.open.load(Ordering::Relaxed) > 0 {
                 self.wake_progress_thread(); // what is left is its work again
             }
@@ -229,34 +223,34 @@ impl SubmissionQueue {
     }
 
     /// A rank was made.
-    pub fn enter(&self) {
-        HELD.fetch_add(1, Ordering::Relaxed);
+    pub(super) fn enter(&self) {
+        self.waiting_ranks.enter();
     }
 
     /// A rank leaves.
-    pub fn leave(&self) {
-        HELD.fetch_sub(1, Ordering::Relaxed);
+    pub(super) fn leave(&self) {
+        self.waiting_ranks.leave();
         self.left.fetch_add(1, Ordering::Release);
         self.wake_progress_thread(); // whoever drops the last rank waits for it
     }
 
     /// Whether any local rank waits.
-    pub fn some_wait(&self) -> bool {
+    pub(super) fn some_wait(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0
     }
 
     /// Whether all local ranks are gone.
-    pub fn all_left(&self) -> bool {
+    pub(super) fn all_left(&self) -> bool {
         self.left.load(Ordering::Acquire) >= self.local()
     }
 
     /// Whether no local rank computes: then those who wait make progress themselves.
-    pub fn all_wait(&self) -> bool {
+    pub(super) fn all_wait(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) + self.left.load(Ordering::Relaxed) >= self.local()
     }
 
     /// How far a local rank came, for people.
-    pub fn last_did(&self, local: usize) -> String {
+    pub(super) fn last_did(&self, local: usize) -> String {
         let activity = &self.activity[local];
         let now = self.began.elapsed().as_millis() as u64;
         let ago = now.saturating_sub(activity.at.load(Ordering::Relaxed)) as f64 / 1e3;
@@ -270,7 +264,7 @@ impl SubmissionQueue {
     }
 
     /// The first failure is the one that all ranks of this process report; `peer` if it is not one of this process's own.
-    pub fn fail(&self, message: String, peer: Option<Peer>) {
+    pub(super) fn fail(&self, message: String, peer: Option<Peer>) {
         let error = Error::failure(message);
         let _ = self.failure.set(peer.into_iter().fold(error, Error::of_peer));
         self.failed.store(true, Ordering::Release);
@@ -278,12 +272,12 @@ impl SubmissionQueue {
     }
 
     /// Whether any rank failed.
-    pub fn has_failed(&self) -> bool {
+    pub(super) fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Acquire)
     }
 
     /// An error, if any rank failed.
-    pub fn check(&self) -> Result<()> {
+    pub(super) fn check(&self) -> Result<()> {
         match self.failure.get() {
             Some(error) if self.has_failed() => Err(error.clone()),
             _ => Ok(()),

@@ -13,12 +13,12 @@ pub(super) const LANE: usize = 16;
 /// Collectives that can be under way in one group; more queue up at each member.
 pub(super) const RING: usize = 64;
 
-/// See the module's text. It lives until the last rank is dropped, and with it all memory on loan.
+/// One for all ranks of a [`threads`](fn@crate::threads) call. It lives until the last rank is dropped, and with it all memory on loan.
 pub(super) struct Hub {
-    pub size: usize,
+    pub(super) size: usize,
     /// More ranks than cores.
-    pub crowded: bool,
-    pub parker: Parker,
+    pub(super) crowded: bool,
+    pub(super) parker: Parker,
     lanes: Box<[Box<[Slot]>]>,
     groups: Mutex<Groups>,
     ranks: Box<[RankState]>,
@@ -45,25 +45,25 @@ struct Failure {
 
 /// The ranks of a collective and the ring of slots in which they meet.
 pub(super) struct Group {
-    pub ranks: Box<[usize]>,
+    pub(super) ranks: Box<[usize]>,
     slots: Box<[Slot]>,
 }
 
 impl Group {
     /// Where member `index` posts operation `n`.
-    pub fn slot(&self, n: u64, index: usize) -> &Slot {
+    pub(super) fn slot(&self, n: u64, index: usize) -> &Slot {
         &self.slots[(n as usize % RING) * self.ranks.len() + index]
     }
 
     /// The slots of operation `n`, in rank order.
-    pub fn row(&self, n: u64) -> &[Slot] {
+    pub(super) fn row(&self, n: u64) -> &[Slot] {
         let p = self.ranks.len();
         &self.slots[(n as usize % RING) * p..][..p]
     }
 }
 
 impl Hub {
-    pub fn new(size: usize) -> Self {
+    pub(super) fn new(size: usize) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
         Self {
             size,
@@ -79,24 +79,24 @@ impl Hub {
     }
 
     /// Where `from` posts its `n`th message to `to`.
-    pub fn lane(&self, from: usize, to: usize, n: u64) -> &Slot {
+    pub(super) fn lane(&self, from: usize, to: usize, n: u64) -> &Slot {
         &self.lanes[from * self.size + to][n as usize % LANE]
     }
 
     /// The `nth` group of just these ranks, made by whoever asks first.
-    pub fn group(&self, ranks: &[usize], nth: usize) -> Arc<Group> {
+    pub(super) fn group(&self, ranks: &[usize], nth: usize) -> Arc<Group> {
         let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
         let make = || Arc::new(Group { ranks: ranks.into(), slots: Slot::ring(RING * ranks.len()) });
         Arc::clone(groups.entry((ranks.to_vec(), nth)).or_insert_with(make))
     }
 
     /// Notes how far `rank` came.
-    pub fn reach(&self, rank: usize, seq: u64) {
+    pub(super) fn reach(&self, rank: usize, seq: u64) {
         self.ranks[rank].reached.store(seq.wrapping_add(1), Ordering::Relaxed);
     }
 
     /// How far `rank` came, for people.
-    pub fn reached(&self, rank: usize) -> String {
+    pub(super) fn reached(&self, rank: usize) -> String {
         match self.ranks[rank].reached.load(Ordering::Relaxed) {
             0 => "nothing started yet".into(),
             next => format!("last seq {}", next.wrapping_sub(1)),
@@ -104,7 +104,7 @@ impl Hub {
     }
 
     /// The first failure is the one that all ranks report.
-    pub fn fail(&self, rank: usize, why: &str) {
+    pub(super) fn fail(&self, rank: usize, why: &str) {
         // If another was first, its words stand.
         let _ = self.failure.set(Failure { rank, why: why.to_owned() });
         self.failed.store(true, Ordering::Release);
@@ -112,12 +112,12 @@ impl Hub {
     }
 
     /// An error, if any rank failed.
-    pub fn check(&self) -> Result<()> {
+    pub(super) fn check(&self) -> Result<()> {
         if self.failed.load(Ordering::Acquire) { Err(self.failure()) } else { Ok(()) }
     }
 
     /// Whether any rank failed.
-    pub fn has_failed(&self) -> bool {
+    pub(super) fn has_failed(&self) -> bool {
         self.failed.load(Ordering::Acquire)
     }
 
@@ -127,20 +127,20 @@ impl Hub {
     }
 
     /// `rank` found ranks at different operations: nobody can go on.
-    pub fn mismatch(&self, rank: usize, what: &str) -> Error {
+    pub(super) fn mismatch(&self, rank: usize, what: &str) -> Error {
         self.fail(rank, what);
         Error::internal(what)
     }
 
     /// `rank` is dropped, having completed all it started.
-    pub fn leave(&self, rank: usize) {
+    pub(super) fn leave(&self, rank: usize) {
         self.ranks[rank].left.store(true, Ordering::Release);
         self.departed.fetch_add(1, Ordering::Release);
         self.parker.unpark_all();
     }
 
     /// Whether `rank` is gone. Whatever it did before can be seen after this.
-    pub fn has_left(&self, rank: usize) -> bool {
+    pub(super) fn has_left(&self, rank: usize) -> bool {
         self.departed.load(Ordering::Acquire) > 0 && self.ranks[rank].left.load(Ordering::Acquire)
     }
 }

@@ -15,6 +15,7 @@ mod op_table;
 mod slot;
 
 use crate::backoff::{Backoff, Idle};
+use crate::comm::{index_in_group, no_such_group, no_such_rank};
 use crate::meter::Meter;
 use crate::{Collective, Comm, Counters, GroupId, Ticket};
 use hub::Hub;
@@ -92,8 +93,7 @@ impl Threads {
         if peer < self.hub.size {
             return Ok(());
         }
-        let (rank, size) = (self.rank, self.hub.size);
-        Err(Error::internal(format!("rank {rank} addresses rank {peer}, but there are only {size} ranks")))
+        Err(no_such_rank(self.rank, peer, self.hub.size))
     }
 
     fn advance(&mut self, index: u16) -> Result<()> {
@@ -186,13 +186,7 @@ impl Comm for Threads {
     }
 
     fn group(&mut self, ranks: &[usize]) -> Result<GroupId> {
-        ranks.iter().try_for_each(|&peer| self.check_rank(peer))?;
-        if !ranks.is_sorted_by(|a, b| a < b) {
-            return Err(Error::internal(format!("the ranks of a group must ascend: {ranks:?}")));
-        }
-        let Some(index) = ranks.iter().position(|&r| r == self.rank) else {
-            return Err(Error::internal(format!("rank {} announces group {ranks:?}, but is not in it", self.rank)));
-        };
+        let index = index_in_group(ranks, self.rank, self.hub.size)?;
         let nth = self.groups.iter().filter(|g| *g.group.ranks == *ranks).count();
         self.groups.push(Membership { group: self.hub.group(ranks, nth), index, started: 0 });
         Ok(GroupId(self.groups.len() as u32 - 1))
@@ -218,9 +212,7 @@ impl Comm for Threads {
         self.hub.check()?;
         let rank = self.rank;
         let Some(membership) = self.groups.get_mut(group.0 as usize) else {
-            return Err(Error::internal(format!(
-                "rank {rank} starts the {what} of seq {seq} in a group it never announced"
-            )));
+            return Err(no_such_group(rank, what, seq));
         };
         let number = membership.started;
         membership.started += 1;

@@ -25,11 +25,11 @@ use std::sync::Arc;
 
 /// A group as one member sees it.
 pub(super) struct Membership {
-    pub group: Arc<Group>,
+    pub(super) group: Arc<Group>,
     /// Which member this rank is.
-    pub index: usize,
+    pub(super) index: usize,
     /// How many collectives it has started here.
-    pub started: u64,
+    pub(super) started: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,14 +52,14 @@ pub(super) enum OpState {
     Complete,
 }
 
-/// See the module's text.
+/// An operation that this rank has started and not taken back.
 pub(super) struct Op {
-    pub kind: OpKind,
-    pub state: OpState,
+    pub(super) kind: OpKind,
+    pub(super) state: OpState,
     /// Its number in its lane or group.
-    pub number: u64,
-    pub seq: u64,
-    pub data: Option<Staging>,
+    pub(super) number: u64,
+    pub(super) seq: u64,
+    pub(super) data: Option<Staging>,
 }
 
 impl fmt::Display for Op {
@@ -75,7 +75,13 @@ impl fmt::Display for Op {
 
 impl Op {
     /// Moves on as far as it can; true if that was any further.
-    pub fn advance(&mut self, rank: usize, hub: &Hub, memberships: &[Membership], meter: &mut Meter) -> Result<bool> {
+    pub(super) fn advance(
+        &mut self,
+        rank: usize,
+        hub: &Hub,
+        memberships: &[Membership],
+        meter: &mut Meter,
+    ) -> Result<bool> {
         let before = self.state;
         match self.kind {
             OpKind::Send { to } => self.advance_send(rank, to, hub),
@@ -198,7 +204,7 @@ impl Op {
     }
 
     /// The peers that this operation waits for, and whether they have at least begun it.
-    pub fn missing(&self, rank: usize, hub: &Hub, memberships: &[Membership]) -> Vec<(usize, bool)> {
+    pub(super) fn missing(&self, rank: usize, hub: &Hub, memberships: &[Membership]) -> Vec<(usize, bool)> {
         let n = self.number;
         match self.kind {
             OpKind::Send { to } if !hub.lane(rank, to, n).is_finished(n) => vec![(to, false)],
@@ -217,7 +223,7 @@ impl Op {
     }
 
     /// A peer that left without taking part, if there is one: it never will.
-    pub fn departed_peer(&self, rank: usize, hub: &Hub, memberships: &[Membership]) -> Option<usize> {
+    pub(super) fn departed_peer(&self, rank: usize, hub: &Hub, memberships: &[Membership]) -> Option<usize> {
         let n = self.number;
         // First whether it left, then what it did: after leaving it does nothing more.
         match self.kind {

@@ -14,37 +14,37 @@ pub(super) struct OpTable {
 }
 
 impl OpTable {
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self { ops: TicketTable::new(), pending: Vec::with_capacity(ROOM) }
     }
 
     /// Takes in an operation that is pending.
-    pub fn add(&mut self, op: Op) -> Result<(u16, Ticket)> {
+    pub(super) fn add(&mut self, op: Op) -> Result<(u16, Ticket)> {
         let (index, ticket) = self.ops.insert(op)?;
         self.pending.push(index);
         Ok((index, ticket))
     }
 
     /// The index of a ticket.
-    pub fn find(&self, ticket: Ticket) -> Result<u16> {
+    pub(super) fn find(&self, ticket: Ticket) -> Result<u16> {
         self.ops.find(ticket)
     }
 
-    pub fn get(&self, index: u16) -> &Op {
+    pub(super) fn get(&self, index: u16) -> &Op {
         self.ops.get(index)
     }
 
-    pub fn is_complete(&self, index: u16) -> bool {
+    pub(super) fn is_complete(&self, index: u16) -> bool {
         self.get(index).state == OpState::Complete
     }
 
     /// Ends a complete operation.
-    pub fn remove(&mut self, index: u16) -> Staging {
+    pub(super) fn remove(&mut self, index: u16) -> Staging {
         self.ops.remove(index).data.expect("a complete operation holds its buffer")
     }
 
     /// Moves one pending operation on.
-    pub fn one(&mut self, index: u16, advance: impl FnOnce(&mut Op) -> Result<bool>) -> Result<()> {
+    pub(super) fn one(&mut self, index: u16, advance: impl FnOnce(&mut Op) -> Result<bool>) -> Result<()> {
         let op = self.ops.get_mut(index);
         if advance(op)? && op.state == OpState::Complete {
             let at = self.pending.iter().position(|&i| i == index);
@@ -54,7 +54,7 @@ impl OpTable {
     }
 
     /// Moves all pending operations on; true if any moved.
-    pub fn each_pending(&mut self, mut advance: impl FnMut(&mut Op) -> Result<bool>) -> Result<bool> {
+    pub(super) fn each_pending(&mut self, mut advance: impl FnMut(&mut Op) -> Result<bool>) -> Result<bool> {
         let mut news = false;
         let mut at = 0;
         while at < self.pending.len() {
@@ -69,11 +69,11 @@ impl OpTable {
         Ok(news)
     }
 
-    pub fn has_pending(&self) -> bool {
+    pub(super) fn has_pending(&self) -> bool {
         !self.pending.is_empty()
     }
 
-    pub fn first_pending(&self) -> Option<&Op> {
+    pub(super) fn first_pending(&self) -> Option<&Op> {
         self.pending.first().map(|&index| self.ops.get(index))
     }
 }

@@ -25,25 +25,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Clone, Copy)]
 pub(super) struct Post {
     /// Where the buffer is.
-    pub data: NonNull<u8>,
+    pub(super) data: NonNull<u8>,
     /// Its length.
-    pub bytes: usize,
+    pub(super) bytes: usize,
     /// The operation's number in the schedule.
-    pub seq: u64,
+    pub(super) seq: u64,
     /// The type of its elements.
-    pub dtype: DType,
+    pub(super) dtype: DType,
     /// Which collective, if it is one.
-    pub what: Option<Collective>,
+    pub(super) what: Option<Collective>,
 }
 
 impl Post {
     /// The post for a buffer.
-    pub fn new(data: &Staging, seq: u64, what: Option<Collective>) -> Self {
+    pub(super) fn new(data: &Staging, seq: u64, what: Option<Collective>) -> Self {
         Self { data: data.as_ptr(), bytes: data.bytes().len(), seq, dtype: data.dtype(), what }
     }
 
     /// How two ranks' ideas of one operation differ, naming both ranks and both numbers.
-    pub fn disagreement(&self, rank: usize, other: &Post, other_rank: usize) -> Option<String> {
+    pub(super) fn disagreement(&self, rank: usize, other: &Post, other_rank: usize) -> Option<String> {
         let differ = |a: String, b: String| Some(format!("rank {rank} has {a}, but rank {other_rank} has {b}"));
         if self.seq != other.seq {
             differ(format!("seq {}", self.seq), format!("seq {}", other.seq))
@@ -63,7 +63,7 @@ impl Post {
 #[repr(align(64))]
 struct Owned<T>(UnsafeCell<T>);
 
-/// See the module's text. Two cache lines (processors fetch pairs): what is shared, and what is the owner's.
+/// Where one owner posts every `ring`th of its operations. Two cache lines (processors fetch pairs): what is shared, and what is the owner's.
 #[repr(C, align(128))]
 pub(super) struct Slot {
     state: AtomicU64,
@@ -79,7 +79,7 @@ unsafe impl Send for Slot {}
 
 impl Slot {
     /// A ring of free slots.
-    pub fn ring(length: usize) -> Box<[Slot]> {
+    pub(super) fn ring(length: usize) -> Box<[Slot]> {
         let free =
             || Slot { state: AtomicU64::new(0), post: UnsafeCell::new(None), loan: Owned(UnsafeCell::new(None)) };
         (0..length).map(|_| free()).collect()
@@ -89,7 +89,7 @@ impl Slot {
     ///
     /// # Safety
     /// Only the owner may call this.
-    pub unsafe fn is_free(&self, n: u64, ring: usize) -> bool {
+    pub(super) unsafe fn is_free(&self, n: u64, ring: usize) -> bool {
         let before = n.checked_sub(ring as u64).map_or(0, |m| 2 * m + 2);
         // SAFETY: the loan is the owner's.
         self.state.load(Ordering::Acquire) == before && unsafe { (*self.loan.0.get()).is_none() }
@@ -99,7 +99,7 @@ impl Slot {
     ///
     /// # Safety
     /// Only the owner may call this, and only while [`is_free`](Self::is_free).
-    pub unsafe fn post(&self, n: u64, post: Post, loan: Staging, finished: bool) {
+    pub(super) unsafe fn post(&self, n: u64, post: Post, loan: Staging, finished: bool) {
         // SAFETY: the slot is free: nobody reads the post until the store below, and the loan is the owner's.
         unsafe {
             *self.post.get() = Some(post);
@@ -109,7 +109,7 @@ impl Slot {
     }
 
     /// Whether operation `n` was posted.
-    pub fn is_posted(&self, n: u64) -> bool {
+    pub(super) fn is_posted(&self, n: u64) -> bool {
         self.state.load(Ordering::Acquire) > 2 * n
     }
 
@@ -118,18 +118,18 @@ impl Slot {
     /// # Safety
     /// After [`is_posted`](Self::is_posted), and before the caller has finished its own part in operation `n` (which
     /// keeps the owner from posting the next).
-    pub unsafe fn read(&self) -> Post {
+    pub(super) unsafe fn read(&self) -> Post {
         // SAFETY: posted, and the owner cannot overwrite it before the caller's part is finished.
         unsafe { (*self.post.get()).expect("a posted slot holds a post") }
     }
 
     /// Step 2.
-    pub fn finish(&self, n: u64) {
+    pub(super) fn finish(&self, n: u64) {
         self.state.store(2 * n + 2, Ordering::Release);
     }
 
     /// Whether step 2 of operation `n` was taken.
-    pub fn is_finished(&self, n: u64) -> bool {
+    pub(super) fn is_finished(&self, n: u64) -> bool {
         self.state.load(Ordering::Acquire) >= 2 * n + 2
     }
 
@@ -137,7 +137,7 @@ impl Slot {
     ///
     /// # Safety
     /// Only the owner may call this, and only when nobody will touch the buffer of the current operation any more.
-    pub unsafe fn take(&self) -> Staging {
+    pub(super) unsafe fn take(&self) -> Staging {
         // SAFETY: the loan is the owner's.
         unsafe { (*self.loan.0.get()).take().expect("a posted slot holds a loan") }
     }

@@ -5,13 +5,13 @@
 //! 3. The driver runs part 0 and waits for the count to reach zero.
 //!
 //! A worker that has seen nothing new for a while announces that it sleeps, looks once more, and parks; the driver wakes those that
-//! announced it. Nothing is allocated per job. A panic in any part ends the process with a message: other parts may still be
-//! writing to the same buffers, and there is no state to return to.
+//! announced it. Nothing is allocated per job. A panic in any part becomes one of the driver, when all parts have ended:
+//! until then others may still be writing to the same buffers. What is in these is then no result of anything.
 
 use super::pin;
 use paceline_base::{Error, Result};
 use std::cell::UnsafeCell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
 use std::thread::{self, JoinHandle};
@@ -31,6 +31,8 @@ struct Shared {
     generation: AtomicU64,
     busy: AtomicUsize,
     stop: AtomicBool,
+    /// A part of the present job has panicked on a worker.
+    panicked: AtomicBool,
     sleeping: Vec<AtomicBool>,
 }
 
@@ -53,6 +55,7 @@ impl Pool {
             generation: AtomicU64::new(0),
             busy: AtomicUsize::new(0),
             stop: AtomicBool::new(false),
+            panicked: AtomicBool::new(false),
             sleeping: (0..count).map(|_| AtomicBool::new(false)).collect(),
         });
         let mut pool = Self { shared, workers: Vec::with_capacity(count) };
@@ -87,6 +90,9 @@ impl Pool {
     }
 
     /// Runs `job(0)` … `job(threads − 1)`, one on each thread, and returns when all are done.
+    ///
+    /// # Panics
+    /// If one of them did.
     pub(crate) fn run(&mut self, job: Job<'_>) {
         let shared = &*self.shared;
         // SAFETY: no worker is busy (the last `run` waited for that, and `&mut self` excludes another), so nobody reads `job`;
@@ -99,7 +105,7 @@ impl Pool {
                 worker.thread().unpark();
             }
         }
-        run_or_abort(job, 0);
+        let own = catch_unwind(AssertUnwindSafe(|| job(0)));
         let mut spins = 0_u32;
         while shared.busy.load(Acquire) != 0 {
             spins += 1;
@@ -109,6 +115,10 @@ impl Pool {
                 std::hint::spin_loop();
             }
         }
+        if let Err(panic) = own {
+            resume_unwind(panic);
+        }
+        assert!(!shared.panicked.swap(false, Relaxed), "a part of a kernel panicked on another thread");
     }
 }
 
@@ -133,7 +143,9 @@ fn work(shared: &Shared, index: usize) {
         }
         // SAFETY: the generation has risen, so the job is written, and it stays until `busy` falls.
         let job = unsafe { (*shared.job.get()).expect("a job comes with each generation") };
-        run_or_abort(job, index + 1);
+        if catch_unwind(AssertUnwindSafe(|| job(index + 1))).is_err() {
+            shared.panicked.store(true, Relaxed); // the driver sees it with the fall of `busy`
+        }
         shared.busy.fetch_sub(1, Release);
     }
 }
@@ -167,13 +179,6 @@ fn next_generation(shared: &Shared, index: usize, seen: u64) -> u64 {
     }
 }
 
-fn run_or_abort(job: Job<'_>, part: usize) {
-    if catch_unwind(AssertUnwindSafe(|| job(part))).is_err() {
-        eprintln!("internal error: part {part} of a kernel failed, see above (this is a bug in Paceline)");
-        std::process::abort();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -200,5 +205,26 @@ mod tests {
         for _ in 0..50 {
             drop(Pool::new(3, None).unwrap());
         }
+    }
+
+    #[test]
+    fn a_panic_of_any_part_reaches_the_driver_after_all_parts_have_ended() {
+        let mut pool = Pool::new(3, None).unwrap();
+        for bad in 0..3 {
+            let ended = AtomicUsize::new(0);
+            let run = catch_unwind(AssertUnwindSafe(|| {
+                pool.run(&|part| {
+                    assert_ne!(part, bad, "meant");
+                    ended.fetch_add(1, Relaxed);
+                });
+            }));
+            assert!(run.is_err(), "part {bad}");
+            assert_eq!(ended.load(Relaxed), 2, "part {bad}");
+        }
+        let sum = AtomicUsize::new(0);
+        pool.run(&|part| {
+            sum.fetch_add(part, Relaxed);
+        });
+        assert_eq!(sum.load(Relaxed), 3, "the pool goes on");
     }
 }

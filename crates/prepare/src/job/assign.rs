@@ -1,6 +1,7 @@
 //! Which image goes into which shard, and where: a pure function of the classes, the settings and the seed.
 
-use super::Settings;
+use super::setting::JobError;
+use super::{SettingError, Settings};
 use paceline_base::region::split_range;
 use paceline_base::{Error, Result};
 use paceline_data::split::stratified_by;
@@ -25,16 +26,14 @@ pub fn assign(
     classes: usize,
     class: &dyn Fn(usize) -> usize,
     settings: &Settings,
-) -> Result<Vec<AssignedShard>> {
+) -> Result<Vec<AssignedShard>, JobError> {
     let count: usize = given.iter().map(|(_, images)| images).sum();
     if u32::try_from(count).is_err() {
-        return Err(Error::user(format!("{count} images are more than one run can take (4 G); give fewer")));
+        let text = format!("{count} images are more than one run can take (4 G); give fewer");
+        return Err(Error::user(text).into());
     }
     if settings.shards > count {
-        return Err(Error::user(format!(
-            "--shards {} is more than there are images ({count}); give at most that",
-            settings.shards
-        )));
+        return Err(SettingError::MoreShardsThanImages { shards: settings.shards, images: count }.into());
     }
     let mut parts: Vec<(Role, Vec<u32>)> = Vec::new();
     let mut from = 0;
@@ -46,10 +45,7 @@ pub fn assign(
             continue;
         }
         if given.iter().any(|(role, _)| *role == Role::Validation) {
-            return Err(Error::user(format!(
-                "--validation {}: the images have a validation part of their own; leave --validation out to use it, or merge that part with the training part",
-                settings.validation
-            )));
+            return Err(SettingError::ValidationIsThere(settings.validation).into());
         }
         // The training part comes first: its images are numbered from 0.
         let split = stratified_by(images, classes, class, settings.validation, settings.seed)?;
@@ -74,15 +70,11 @@ pub fn assign(
 }
 
 /// How many shards each part has: at least one, and no shard is empty.
-fn numbers(parts: &[(Role, Vec<u32>)], settings: &Settings) -> Result<Vec<usize>> {
+fn numbers(parts: &[(Role, Vec<u32>)], settings: &Settings) -> Result<Vec<usize>, SettingError> {
     let shards = settings.shards;
     if shards < parts.len() {
-        let names: Vec<&str> = parts.iter().map(|(role, _)| role.name()).collect();
-        return Err(Error::user(format!(
-            "--shards {shards}: the parts {} need --shards of at least {}, one for each",
-            names.join(", "),
-            parts.len()
-        )));
+        let parts = parts.iter().map(|(role, _)| role.name()).collect();
+        return Err(SettingError::FewerShardsThanParts { shards, parts });
     }
     // A fraction of the images is the same fraction of the shards.
     if let ([(_, train), (_, validation)], true) = (parts, settings.validation > 0.0) {
@@ -109,6 +101,7 @@ fn numbers(parts: &[(Role, Vec<u32>)], settings: &Settings) -> Result<Vec<usize>
 
 #[cfg(test)]
 mod tests {
+    use super::super::SettingNames;
     use super::*;
     use proptest::prelude::*;
 
@@ -164,12 +157,24 @@ mod tests {
         assert_eq!(of("test"), (1, (90..100).collect()));
         // A fraction goes with a part that has none of its own, and not with one that has.
         let both = Settings { validation: 0.25, ..settings.clone() };
-        assert!(assign(&given, 2, &|i| i % 2, &both).unwrap_err().message().contains("validation part of their own"));
+        assert!(
+            assign(&given, 2, &|i| i % 2, &both)
+                .unwrap_err()
+                .named(SettingNames::default())
+                .message()
+                .contains("validation part of their own")
+        );
         let made = assign(&[(Role::Train, 60), (Role::Test, 10)], 2, &|i| i % 2, &both).unwrap();
         let images = |part: &str| made.iter().filter(|s| s.part == part).map(|s| s.images.len()).sum::<usize>();
         assert_eq!((images("train"), images("validation"), images("test")), (45, 15, 10));
         assert_eq!(made.len(), 10);
         let few = Settings { shards: 2, ..settings };
-        assert!(assign(&given, 2, &|i| i % 2, &few).unwrap_err().message().contains("at least 3"));
+        assert!(
+            assign(&given, 2, &|i| i % 2, &few)
+                .unwrap_err()
+                .named(SettingNames::default())
+                .message()
+                .contains("at least 3")
+        );
     }
 }

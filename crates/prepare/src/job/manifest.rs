@@ -3,7 +3,8 @@
 //! `job.json` has the settings, the classes and the shards; `files` has the images of every shard one after another, so
 //! that the list of a million files never lies in memory while images are worked on: each is read when it is due.
 
-use super::{Settings, assign};
+use super::setting::JobError;
+use super::{SettingError, Settings, assign};
 use paceline_base::{Error, Result};
 use paceline_data::Role;
 use paceline_data::photos::{Listing, Photos};
@@ -18,8 +19,8 @@ use std::path::{Path, PathBuf};
 
 /// Format of `job.json`.
 const FORMAT: u32 = 1;
-const MANIFEST: &str = "job.json";
-const FILES: &str = "files";
+pub(super) const MANIFEST: &str = "job.json";
+pub(super) const FILES: &str = "files";
 
 /// `job.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -65,18 +66,14 @@ pub struct Item {
 
 impl Manifest {
     /// Lists the source, spreads it over shards and writes both files into `folder`.
-    pub fn write(source: &Path, settings: &Settings, one_class: bool, folder: &Path) -> Result<Self> {
+    pub(super) fn write(source: &Path, settings: &Settings, one_class: bool, folder: &Path) -> Result<Self, JobError> {
         settings.check()?;
         // `photos`, `photos/` and a link to it are one source.
         let source = &std::fs::canonicalize(source).map_err(|e| Error::io("read", source, &e))?;
         let listing = Listing::of(source)?;
         let classes = listing.train.class_names();
         if classes.len() < 2 && !one_class {
-            return Err(Error::user(format!(
-                "{}: all images are of one class ({}); give a folder with a folder for each class, or say --one-class if that is meant",
-                source.display(),
-                classes.first().map_or("none", String::as_str)
-            )));
+            return Err(SettingError::OneClass { source: source.clone(), class: classes.first().cloned() }.into());
         }
         let parts: Vec<(Role, &Photos)> = listing.parts().collect();
         // The parts one after another.
@@ -143,18 +140,19 @@ impl Manifest {
     }
 
     /// Reads what [`Manifest::write`] wrote.
-    pub fn read(folder: &Path) -> Result<Self> {
+    pub(super) fn read(folder: &Path) -> Result<Self, JobError> {
         let path = folder.join(MANIFEST);
         let text = std::fs::read(&path).map_err(|e| Error::io("read", &path, &e))?;
         let again = "it is damaged; remove the folder that it is in and run again";
         let manifest: Self =
             serde_json::from_slice(&text).map_err(|e| Error::user(format!("{}: {e}; {again}", path.display())))?;
         if manifest.format != FORMAT {
-            return Err(Error::user(format!(
+            let text = format!(
                 "{}: format {}, and this version of Paceline knows {FORMAT}; continue with the version that began it",
                 path.display(),
                 manifest.format
-            )));
+            );
+            return Err(Error::user(text).into());
         }
         manifest.settings.check()?;
         Ok(manifest)

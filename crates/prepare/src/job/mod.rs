@@ -1,27 +1,34 @@
 //! Images to shards: `paceline prepare`.
 //!
-//! The list of images, the settings and the seed decide every byte: which image stands where ([`assign`]), what its
+//! The list of images, the settings and the seed decide every byte: which image stands where (`assign.rs`), what its
 //! record holds (`record_maker.rs`). How many threads, or whether Spark runs the parts, does not.
 
 mod assign;
+mod bad_image;
 mod manifest;
 mod output_directory;
 mod pipeline;
 mod record_maker;
+mod setting;
 pub mod settings;
 mod shard_writer;
+mod task;
 #[cfg(test)]
 mod tests;
 
-pub use assign::{AssignedShard, assign};
 pub use manifest::{Manifest, PlannedShard};
 pub use output_directory::FinishedShard;
 pub use pipeline::{JobProgress, Threads};
+pub use setting::{Setting, SettingError, SettingNames};
 pub use settings::{Encoding, Settings};
+pub use task::{ShardTask, TaskFigures};
 
+use assign::assign;
+use bad_image::BadImage;
 use output_directory::OutputDirectory;
 use paceline_base::{Error, Result};
 use paceline_data::shards::{Index, Shard};
+use setting::JobError;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
@@ -38,6 +45,8 @@ pub struct JobSpec {
     pub skip_bad: usize,
     /// Images of one class only are meant.
     pub one_class: bool,
+    /// What whoever asked calls the settings, for errors and notes.
+    pub names: SettingNames,
 }
 
 /// Shards that are there.
@@ -70,6 +79,7 @@ pub struct Job {
     done: Vec<FinishedShard>,
     pending: Vec<usize>,
     skip_bad: usize,
+    names: SettingNames,
 }
 
 /// What a destination turns out to be.
@@ -82,7 +92,7 @@ pub enum Begun {
 
 /// Takes the destination and finds out what is to be done there.
 pub fn begin(spec: &JobSpec) -> Result<Begun> {
-    spec.settings.check()?;
+    spec.settings.check().map_err(|e| e.named(spec.names))?;
     if !spec.source.exists() {
         return Err(Error::user(format!(
             "{}: no such folder or table; give a folder with a folder of images for each class, or a csv or tsv of path and label",
@@ -99,16 +109,26 @@ pub fn begin(spec: &JobSpec) -> Result<Begun> {
         Ok((manifest, done, None)) => {
             let is_done = |shard: &PlannedShard| done.iter().any(|d: &FinishedShard| d.shard.file == shard.file);
             let pending = (0..manifest.shards.len()).filter(|&i| !is_done(&manifest.shards[i])).collect();
-            Ok(Begun::Job(Box::new(Job { output, manifest, done, pending, skip_bad: spec.skip_bad })))
+            Ok(Begun::Job(Box::new(Job {
+                output,
+                manifest,
+                done,
+                pending,
+                skip_bad: spec.skip_bad,
+                names: spec.names,
+            })))
         }
         Err(e) => {
             output.leave_untouched();
-            Err(e)
+            Err(e.named(spec.names))
         }
     }
 }
 
-fn begin_at(output: &OutputDirectory, spec: &JobSpec) -> Result<(Manifest, Vec<FinishedShard>, Option<Prepared>)> {
+fn begin_at(
+    output: &OutputDirectory,
+    spec: &JobSpec,
+) -> Result<(Manifest, Vec<FinishedShard>, Option<Prepared>), JobError> {
     let (work, folder) = (output.work(), output.folder().display());
     let other = |what: String| {
         Error::user(format!(
@@ -118,7 +138,7 @@ fn begin_at(output: &OutputDirectory, spec: &JobSpec) -> Result<(Manifest, Vec<F
     let index = output.index()?;
     let begun = output.begun()?;
     // The new list goes beside the old one until they are known to be the same.
-    let scratch = work.join("new");
+    let scratch = output.new_manifest();
     std::fs::create_dir_all(&scratch).map_err(|e| Error::io("create", &scratch, &e))?;
     let manifest = Manifest::write(&spec.source, &spec.settings, spec.one_class, &scratch);
     let manifest = match manifest {
@@ -133,7 +153,7 @@ fn begin_at(output: &OutputDirectory, spec: &JobSpec) -> Result<(Manifest, Vec<F
         let there = index.settings.get("job").cloned().unwrap_or_default();
         if there != wanted {
             let _ = std::fs::remove_dir_all(&scratch);
-            return Err(other(differences(&there, &wanted)));
+            return Err(other(differences(&there, &wanted)).into());
         }
         let whole = |shard: &Shard| shard.check_digest(output.folder()).is_ok();
         if index.shards.iter().all(whole) {
@@ -158,13 +178,9 @@ fn begin_at(output: &OutputDirectory, spec: &JobSpec) -> Result<(Manifest, Vec<F
         && let Some(what) = begun.differences(&manifest)
     {
         let _ = std::fs::remove_dir_all(&scratch);
-        return Err(other(what));
+        return Err(other(what).into());
     }
-    for file in ["files", "job.json"] {
-        output_directory::publish(&scratch.join(file), &work.join(file))
-            .map_err(|e| Error::io("write", &work.join(file), &e))?;
-    }
-    let _ = std::fs::remove_dir_all(&scratch);
+    output.accept_manifest()?;
     let done = manifest.shards.iter().filter_map(|shard| output_directory::finished(&work, &shard.file)).collect();
     Ok((manifest, done, None))
 }
@@ -185,7 +201,8 @@ fn left_out<'a>(manifest: &Manifest, index: &'a Index, folder: &Path) -> Result<
             items.seek(planned)?;
             for _ in 0..planned.images {
                 let item = items.next()?;
-                skipped.extend(said.iter().find(|said| pipeline::is_about(said, &item.path)).map(ToString::to_string));
+                skipped
+                    .extend(said.iter().find_map(|said| BadImage::parse(said, &item.path)).map(|bad| bad.to_string()));
             }
         }
         if planned.images != shard.records + skipped.len() {
@@ -237,9 +254,28 @@ impl Job {
         &self.pending
     }
 
-    /// The folder that Spark's tasks are given.
-    pub fn work(&self) -> PathBuf {
+    fn work(&self) -> PathBuf {
         self.output.work()
+    }
+
+    /// What each task of other processes is told that make the pending shards, on so many threads.
+    ///
+    /// # Errors
+    /// If the folder cannot be found from elsewhere.
+    pub fn task(&self, threads: Threads) -> Result<ShardTask> {
+        let work = std::path::absolute(self.work()).map_err(|e| Error::io("find", &self.work(), &e))?;
+        let Threads { readers, workers } = threads;
+        Ok(ShardTask { work, readers: readers.min(workers), workers, skip_bad: self.skip_bad })
+    }
+
+    /// Images of the pending shards, and how many of them are in shards that other processes have finished since.
+    pub fn images_pending_and_finished(&self) -> (u64, u64) {
+        let work = self.work();
+        let shards = self.pending.iter().map(|&shard| &self.manifest.shards[shard]);
+        shards.fold((0, 0), |(all, finished), shard| {
+            let is_there = output_directory::is_noted(&work, &shard.file);
+            (all + shard.images as u64, finished + if is_there { shard.images as u64 } else { 0 })
+        })
     }
 
     fn skips_left(&self) -> usize {
@@ -256,7 +292,8 @@ impl Job {
         self.check_skipped()?;
         let work = self.work();
         let skips = self.skips_left();
-        let (mut made, live) = pipeline::run(&work, &self.manifest, &self.pending, threads, skips, watch, stop)?;
+        let made = pipeline::run(&work, &self.manifest, &self.pending, threads, skips, watch, stop);
+        let (mut made, live) = made.map_err(|e| e.named(self.names))?;
         let kept = self.done.len();
         self.done.append(&mut made);
         Ok((self.finish(kept)?, live))
@@ -287,13 +324,10 @@ impl Job {
     fn check_skipped(&self) -> Result<()> {
         let skipped: Vec<&String> = self.done.iter().flat_map(|d| &d.skipped).collect();
         match skipped.first() {
-            Some(first) if skipped.len() > self.skip_bad => Err(Error::user(format!(
-                "{} bad images are left out of the shards that are there, and --skip-bad allows {}; the first: {first}; mend \
-                 or remove them, or give --skip-bad {}",
-                skipped.len(),
-                self.skip_bad,
-                skipped.len()
-            ))),
+            Some(&first) if skipped.len() > self.skip_bad => {
+                let (skipped, allowed, first) = (skipped.len(), self.skip_bad, first.clone());
+                Err(SettingError::TooManySkipped { skipped, allowed, first }.named(self.names))
+            }
             _ => Ok(()),
         }
     }
@@ -315,24 +349,4 @@ impl Job {
         self.output.finish(&index)?;
         Ok(Prepared { index, kept, bytes_read })
     }
-}
-
-/// One task of a distributed run: makes some shards of the job in `work`, and says what it made. The job's lock is
-/// held by the process that submitted it; finished shards are left as they are.
-pub fn make_shards(
-    work: &Path,
-    shards: &[usize],
-    threads: Threads,
-    skip_bad: usize,
-) -> Result<(Vec<FinishedShard>, JobProgress)> {
-    let manifest = Manifest::read(work)?;
-    if let Some(wrong) = shards.iter().find(|&&s| s >= manifest.shards.len()) {
-        return Err(Error::user(format!("shard {wrong}: the job has {} shards", manifest.shards.len())));
-    }
-    let pending: Vec<usize> = shards
-        .iter()
-        .copied()
-        .filter(|&s| output_directory::finished(work, &manifest.shards[s].file).is_none())
-        .collect();
-    pipeline::run(work, &manifest, &pending, threads, skip_bad, &mut |_| (), &AtomicBool::new(false))
 }

@@ -11,7 +11,8 @@
 //!     tmp/                        shards that are being written
 //! ```
 
-use super::manifest::Manifest;
+use super::manifest::{FILES, MANIFEST, Manifest};
+use super::setting::JobError;
 use paceline_base::{Error, Result};
 use paceline_data::shards::{INDEX, Index, Shard};
 use paceline_system::atomic;
@@ -19,6 +20,14 @@ use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
+
+/// The folder of a job that is under way; its path is what all processes of the job are told.
+const WORK: &str = ".prepare";
+const LOCK: &str = "lock";
+const DONE: &str = "done";
+const TEMPORARY: &str = "tmp";
+/// Where a new manifest lies until it is known to be of the job that was begun.
+const NEW: &str = "new";
 
 /// What is known of a finished shard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,7 +53,7 @@ impl OutputDirectory {
         if folder.is_file() {
             return Err(Error::user(format!("{} is a file; give a folder for the shards", folder.display())));
         }
-        let fresh = !folder.join(".prepare").exists();
+        let fresh = !folder.join(WORK).exists();
         if fresh
             && !folder.join(INDEX).exists()
             && let Some(other) = first_entry(folder)
@@ -54,11 +63,11 @@ impl OutputDirectory {
                 folder.display()
             )));
         }
-        let work = folder.join(".prepare");
-        for path in [work.join("done"), work.join("tmp")] {
+        let work = folder.join(WORK);
+        for path in [work.join(DONE), work.join(TEMPORARY)] {
             fs::create_dir_all(&path).map_err(|e| Error::io("create", &path, &e))?;
         }
-        let path = work.join("lock");
+        let path = work.join(LOCK);
         let failed = |e: std::io::Error| Error::io("lock", &path, &e);
         let mut lock =
             File::options().read(true).write(true).create(true).truncate(false).open(&path).map_err(failed)?;
@@ -90,19 +99,34 @@ impl OutputDirectory {
 
     /// Where the job and the temporary files are.
     pub fn work(&self) -> PathBuf {
-        self.folder.join(".prepare")
+        self.folder.join(WORK)
+    }
+
+    /// Where a new manifest is written, beside the one that may be there.
+    pub fn new_manifest(&self) -> PathBuf {
+        self.work().join(NEW)
+    }
+
+    /// Puts the new manifest in the place of the old one.
+    pub fn accept_manifest(&self) -> Result<()> {
+        let (new, work) = (self.new_manifest(), self.work());
+        for file in [FILES, MANIFEST] {
+            publish(&new.join(file), &work.join(file)).map_err(|e| Error::io("write", &work.join(file), &e))?;
+        }
+        let _ = fs::remove_dir_all(&new);
+        Ok(())
     }
 
     /// Removes temporary files of processes that are no more.
     fn sweep(&self) {
-        for entry in fs::read_dir(self.work().join("tmp")).into_iter().flatten().flatten() {
+        for entry in fs::read_dir(self.work().join(TEMPORARY)).into_iter().flatten().flatten() {
             let _ = fs::remove_file(entry.path());
         }
     }
 
     /// The job that was begun here earlier, if any: of an unfinished run, or of a finished one.
-    pub fn begun(&self) -> Result<Option<Manifest>> {
-        if self.work().join("job.json").exists() { Manifest::read(&self.work()).map(Some) } else { Ok(None) }
+    pub fn begun(&self) -> Result<Option<Manifest>, JobError> {
+        if self.work().join(MANIFEST).exists() { Manifest::read(&self.work()).map(Some) } else { Ok(None) }
     }
 
     /// The index, if the folder is complete.
@@ -120,7 +144,7 @@ impl OutputDirectory {
     /// Gives the folder back as it was found, if nothing has been made in it.
     pub fn leave_untouched(self) {
         let work = self.work();
-        let nothing = first_entry(&self.folder).is_none() && first_entry(&work.join("done")).is_none();
+        let nothing = first_entry(&self.folder).is_none() && first_entry(&work.join(DONE)).is_none();
         if nothing || self.folder.join(INDEX).exists() {
             let _ = fs::remove_dir_all(&work);
         }
@@ -133,7 +157,17 @@ impl OutputDirectory {
 /// The first file of a folder that is not ours, by name.
 fn first_entry(folder: &Path) -> Option<String> {
     let names = fs::read_dir(folder).into_iter().flatten().flatten();
-    names.map(|e| e.file_name().to_string_lossy().into_owned()).filter(|name| name != ".prepare").min()
+    names.map(|e| e.file_name().to_string_lossy().into_owned()).filter(|name| name != WORK).min()
+}
+
+/// Where a shard lies until it is whole; `owner` tells processes that make the same shard apart.
+pub fn temporary_path(work: &Path, file: &str, owner: &str) -> PathBuf {
+    work.join(TEMPORARY).join(format!("{file}.{owner}"))
+}
+
+/// Where a whole shard lies.
+pub fn shard_path(work: &Path, file: &str) -> PathBuf {
+    work.parent().unwrap_or(Path::new(".")).join(file)
 }
 
 /// What is known of a finished shard, if its file is as it was made: `work` is the folder of the job.
@@ -149,8 +183,13 @@ pub fn note_finished(work: &Path, done: &FinishedShard) -> Result<()> {
     atomic::write(&note_path(work, &done.shard.file), &text)
 }
 
+/// Whether a shard was noted as finished; whether its file is whole, only [`finished`] looks.
+pub fn is_noted(work: &Path, file: &str) -> bool {
+    note_path(work, file).exists()
+}
+
 fn note_path(work: &Path, file: &str) -> PathBuf {
-    work.join("done").join(format!("{file}.json"))
+    work.join(DONE).join(format!("{file}.json"))
 }
 
 /// Gives a synced file its real name, so that the name survives a power cut.

@@ -10,9 +10,12 @@
 //! A worker takes an image through decode, resize and encode in one go, because the pixels are then still in its
 //! caches; the three are timed apart.
 
+use super::SettingError;
+use super::bad_image::BadImage;
 use super::manifest::{Items, Manifest};
 use super::output_directory::FinishedShard;
 use super::record_maker::{Clocks, RecordMaker};
+use super::setting::JobError;
 use super::shard_writer::ShardWriter;
 use crate::panic::{self, caught, point};
 use crate::queue::Queue;
@@ -65,7 +68,7 @@ struct ImageFile {
     path: PathBuf,
     class: usize,
     permit: u64,
-    bytes: std::result::Result<Vec<u8>, String>,
+    bytes: Result<Vec<u8>, BadImage>,
 }
 
 /// An image, made.
@@ -74,7 +77,7 @@ struct MadeRecord {
     class: usize,
     permit: u64,
     read: u64,
-    record: std::result::Result<Vec<u8>, String>,
+    record: Result<Vec<u8>, BadImage>,
 }
 
 /// How many images and bytes are under way.
@@ -151,7 +154,7 @@ pub fn run(
     skip: usize,
     watch: &mut dyn FnMut(&JobProgress),
     stop: &AtomicBool,
-) -> Result<(Vec<FinishedShard>, JobProgress)> {
+) -> Result<(Vec<FinishedShard>, JobProgress), JobError> {
     let begin = Instant::now();
     let total: usize = pending.iter().map(|&s| manifest.shards[s].images).sum();
     let shared = Shared {
@@ -194,8 +197,7 @@ pub fn run(
         // Also when `watch` panics, or a thread cannot be started.
         let _ending = Ending(&shared);
         let named = |stage: Stage| std::thread::Builder::new().name(stage.name().into());
-        let refused =
-            |e: std::io::Error| Error::failure(format!("a thread cannot start: {e}; give fewer with --threads"));
+        let refused = |e: std::io::Error| JobError::from(SettingError::Threads { why: e.to_string() });
         for _ in 0..threads.readers {
             named(Stage::Read)
                 .spawn_scoped(scope, || shared.guard(Stage::Read, Shared::read_files))
@@ -214,7 +216,7 @@ pub fn run(
             let _ending = Ending(shared);
             let at = Cell::new(Path::new(""));
             let written = caught(|| shared.write_shards(work, pending, skip, &to_seal, &at));
-            written.unwrap_or_else(|why| Err(panic::error(Stage::Write.name(), at.get().display(), &why)))
+            written.unwrap_or_else(|why| Err(panic::error(Stage::Write.name(), at.get().display(), &why).into()))
         };
         let writer = named(Stage::Write).spawn_scoped(scope, write).map_err(refused)?;
         while !writer.is_finished() {
@@ -231,12 +233,13 @@ pub fn run(
         };
         let written = writer.join().map_err(gone(Stage::Write))?;
         let sealed = sealer.join().map_err(gone(Stage::Seal))?;
-        written.and(sealed)
+        written?;
+        Ok(sealed?)
     });
     let live = live();
     watch(&live);
     if let Some(panicked) = shared.panicked.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        return Err(panicked);
+        return Err(panicked.into());
     }
     result.map(|done| (done, live))
 }
@@ -287,9 +290,13 @@ impl Shared<'_> {
                 let size = std::fs::metadata(&item.path).map_or(0, |m| m.len()).min(LARGEST_IMAGE);
                 ImageFile { number, path: item.path, class: item.class as usize, permit: size, bytes: Ok(Vec::new()) }
             }
-            Err(e) => {
-                ImageFile { number, path: PathBuf::new(), class: 0, permit: 0, bytes: Err(e.message().to_string()) }
-            }
+            Err(e) => ImageFile {
+                number,
+                path: PathBuf::new(),
+                class: 0,
+                permit: 0,
+                bytes: Err(BadImage::NotListed { why: e.message().to_string() }),
+            },
         };
         // Still under the lock: permits go out in the order of the records.
         let begin = Instant::now();
@@ -330,7 +337,7 @@ impl Shared<'_> {
                     point(Stage::Decode.name(), raw.path.display());
                     maker.make(&bytes, raw.class, &mut record)
                 });
-                made.map(|made| made.map(|()| record).map_err(|e| format!("{}: {e}", raw.path.display())))
+                made.map(|made| made.map(|()| record).map_err(|e| BadImage::undecodable(&raw.path, e)))
             });
             // A panic is a bug, not a bad image: it is never one of those that may be left out.
             let record = match record {
@@ -364,7 +371,7 @@ impl Shared<'_> {
         mut skip: usize,
         to_seal: &mpsc::SyncSender<ShardWriter>,
         at: &Cell<&'a Path>,
-    ) -> Result<()> {
+    ) -> Result<(), JobError> {
         let mut early: BTreeMap<u64, MadeRecord> = BTreeMap::new();
         let mut due = 0u64;
         for &index in pending {
@@ -379,9 +386,8 @@ impl Shared<'_> {
                         break made;
                     }
                     let Some((made, starved)) = self.made.take() else {
-                        return Err(Error::stopped(
-                            "stopped; finished shards are kept: run the same command again and it continues",
-                        ));
+                        let words = "stopped; finished shards are kept: run the same command again and it continues";
+                        return Err(Error::stopped(words).into());
                     };
                     self.write.starved(starved);
                     early.insert(made.number, made);
@@ -393,14 +399,10 @@ impl Shared<'_> {
                         shard.push(&record, made.class, made.read)?;
                         self.write.worked(record.len() + 16, begin.elapsed());
                     }
-                    Err(why) if skip == 0 => {
-                        return Err(Error::user(format!(
-                            "{why}; mend or remove the file, or leave up to N bad images out with --skip-bad N"
-                        )));
-                    }
-                    Err(why) => {
+                    Err(bad) if skip == 0 => return Err(SettingError::BadImage { why: bad.to_string() }.into()),
+                    Err(bad) => {
                         skip -= 1;
-                        shard.skip(why);
+                        shard.skip(bad.to_string());
                     }
                 }
                 self.permits.give_back(made.permit);
@@ -416,30 +418,17 @@ impl Shared<'_> {
     }
 }
 
-/// What a text about a file that cannot be read begins with.
-const UNREADABLE: &str = "cannot read ";
-
-/// Whether this text says why the image at `path` was left out.
-pub fn is_about(said: &str, path: &Path) -> bool {
-    let said = said.strip_prefix(UNREADABLE).unwrap_or(said);
-    said.strip_prefix(&*path.to_string_lossy()).is_some_and(|rest| rest.starts_with(": "))
-}
-
 /// Reads a file of the size that it was said to have, or a little more.
-fn read_file(path: &Path, size: u64) -> std::result::Result<Vec<u8>, String> {
-    let failed = |e: std::io::Error| format!("{UNREADABLE}{}: {e}", path.display());
+fn read_file(path: &Path, size: u64) -> Result<Vec<u8>, BadImage> {
+    let failed = |e: std::io::Error| BadImage::unreadable(path, &e);
     let mut bytes = Vec::with_capacity(size as usize + 1);
     let file = paceline_data::open_regular(path).map_err(failed)?;
     file.take(LARGEST_IMAGE + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > LARGEST_IMAGE {
-        return Err(format!(
-            "{}: larger than {}, which no photo is",
-            path.display(),
-            paceline_base::text::bytes(LARGEST_IMAGE)
-        ));
+        return Err(BadImage::too_large(path));
     }
     if bytes.is_empty() {
-        return Err(format!("{}: an empty file", path.display()));
+        return Err(BadImage::empty(path));
     }
     Ok(bytes)
 }

@@ -1,5 +1,6 @@
 //! What to make of the images. The settings and the list of files decide every byte of the shards.
 
+use super::SettingError;
 use paceline_base::{Error, Result};
 use paceline_data::tfrecord::Packing;
 use paceline_image::{Chroma, Colour, Fit, Target};
@@ -69,26 +70,26 @@ impl Default for Settings {
 }
 
 /// No side of an image may be longer: what JPEG can express.
-const LONGEST: usize = 65_535;
+pub(super) const LONGEST: usize = 65_535;
 
 impl Settings {
     /// Refuses what cannot be made.
-    pub fn check(&self) -> Result<()> {
-        let user = |text: String| Err(Error::user(text));
-        if self.width == 0 || self.height == 0 || self.width > LONGEST || self.height > LONGEST {
-            return user(format!("--size {}x{}: give sides from 1 to {LONGEST}", self.width, self.height));
+    ///
+    /// # Errors
+    /// The first setting that cannot be.
+    pub fn check(&self) -> Result<(), SettingError> {
+        let is_side = |side: usize| (1..=LONGEST).contains(&side);
+        if !is_side(self.width) || !is_side(self.height) {
+            return Err(SettingError::Size { width: self.width, height: self.height });
         }
         if !(1..=100).contains(&self.quality) {
-            return user(format!("--quality {}: give a number from 1 (smallest) to 100 (best)", self.quality));
+            return Err(SettingError::Quality(self.quality));
         }
         if self.shards == 0 {
-            return user("--shards 0: give at least 1".into());
+            return Err(SettingError::NoShards);
         }
         if !(0.0..1.0).contains(&self.validation) {
-            return user(format!(
-                "--validation {}: give a fraction of at least 0 and below 1, such as 0.2",
-                self.validation
-            ));
+            return Err(SettingError::Validation(self.validation));
         }
         Ok(())
     }
@@ -143,11 +144,11 @@ macro_rules! names {
                 }
             }
 
-            pub(super) fn serialize<S: serde::Serializer>(value: &$Type, to: S) -> std::result::Result<S::Ok, S::Error> {
+            pub(super) fn serialize<S: serde::Serializer>(value: &$Type, to: S) -> Result<S::Ok, S::Error> {
                 to.serialize_str(name(value))
             }
 
-            pub(super) fn deserialize<'de, D: serde::Deserializer<'de>>(from: D) -> std::result::Result<$Type, D::Error> {
+            pub(super) fn deserialize<'de, D: serde::Deserializer<'de>>(from: D) -> Result<$Type, D::Error> {
                 let text = String::deserialize(from)?;
                 parse(&text).map_err(|e| serde::de::Error::custom(e.message()))
             }

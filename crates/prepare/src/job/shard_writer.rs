@@ -44,7 +44,8 @@ pub struct ShardWriter {
 impl ShardWriter {
     /// Begins a shard. Its temporary name is this process's own: under Spark two tasks may make the same shard.
     pub fn begin(work: &Path, planned: &PlannedShard, classes: usize, packing: Packing) -> Result<Self> {
-        let temporary = work.join("tmp").join(format!("{}.{}.{}", planned.file, std::process::id(), host()));
+        let temporary =
+            output_directory::temporary_path(work, &planned.file, &format!("{}.{}", std::process::id(), host()));
         let file = File::create(&temporary).map_err(|e| Error::io("create", &temporary, &e))?;
         let out = Digested { out: BufWriter::with_capacity(1 << 18, file), hash: Sha256::new(), bytes: 0 };
         Ok(Self {
@@ -93,7 +94,7 @@ impl ShardWriter {
         out.into_inner().map_err(|e| e.into_error()).and_then(|file| file.sync_all()).map_err(failed)?;
         self.shard.bytes = bytes;
         self.shard.sha256 = hex(&hash.finalize());
-        let path = self.work.parent().unwrap_or(Path::new(".")).join(&self.shard.file);
+        let path = output_directory::shard_path(&self.work, &self.shard.file);
         let done = FinishedShard {
             shard: self.shard.clone(),
             skipped: std::mem::take(&mut self.skipped),

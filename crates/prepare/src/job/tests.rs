@@ -28,6 +28,7 @@ fn spec(folder: &Path, destination: &str, skip_bad: usize) -> JobSpec {
         settings,
         skip_bad,
         one_class: false,
+        names: SettingNames::default(),
     }
 }
 
@@ -107,19 +108,6 @@ fn a_watcher_that_panics_leaves_no_thread_behind() {
     run(&wanted).unwrap();
 }
 
-#[test]
-fn what_is_said_of_an_image_is_told_from_what_is_said_of_others() {
-    let path = Path::new("/photos/a/4.png");
-    for (said, about) in [
-        ("/photos/a/4.png: neither JPEG nor PNG", true),
-        ("cannot read /photos/a/4.png: permission denied", true),
-        ("/photos/a/4.png.png: neither JPEG nor PNG", false),
-        ("/photos/a/44.png: an empty file", false),
-    ] {
-        assert_eq!(pipeline::is_about(said, path), about, "{said}");
-    }
-}
-
 /// Before, the images of all shards were counted as left out of the first whole one, and those of the damaged shard again.
 #[test]
 fn a_damaged_shard_is_made_again_under_the_same_allowance() {
@@ -145,6 +133,6 @@ fn a_damaged_shard_is_made_again_under_the_same_allowance() {
     // Fewer may be left out than are: said before anything is made.
     std::fs::remove_file(wanted.destination.join(&first.index.shards[0].file)).unwrap();
     let error = run(&JobSpec { skip_bad: 0, ..wanted.clone() }).unwrap_err();
-    assert!(error.message().contains("--skip-bad"), "{error}");
+    assert!(error.message().contains("skip_bad allows 0"), "{error}");
     assert_eq!(run(&wanted).unwrap().index, first.index);
 }

@@ -6,7 +6,7 @@ pub use feeds::{Feeds, evaluation, rows_ahead};
 
 use crate::local_data::{Local, Pool};
 use paceline_base::{Error, Kind, Result, text};
-use paceline_comm::world::started_here;
+use paceline_comm::processes_here;
 use paceline_config::{Auto, CacheName, Config};
 use paceline_data::shards::FeatureNames;
 use paceline_data::{Catalogue, DataSet, ImagesInMemory, Options, Part, Source, Split};
@@ -191,7 +191,7 @@ fn leave_out_bad(config: &Config, set: &mut DataSet, notes: &mut Vec<String>) ->
 
 /// Input threads: one for each core, shared with the processes of the job on this host.
 pub fn threads(config: &Config) -> usize {
-    let here = started_here(|name| std::env::var(name).ok());
+    let here = processes_here();
     config.data.threads.chosen().unwrap_or_else(|| (cores() / here).max(1))
 }
 
