@@ -1,10 +1,10 @@
 //! Settings that are choices among names: optimizers, schedules, strategies, presets, activations, update modes.
 
 use crate::setting::{Named, Setting, Wrong, name_of, one_of, read_name};
+use paceline_base::Monitor;
 use paceline_base::op::Activation;
 use paceline_image::Fit;
 use paceline_plan::UpdateMode;
-use paceline_record::Monitor;
 use std::fmt;
 use toml::Value;
 

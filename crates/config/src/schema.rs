@@ -9,10 +9,11 @@ use crate::choices::{
 };
 use crate::declare::{Key, Section, schema};
 use crate::setting::{Auto, Limit, Setting};
+use paceline_base::Monitor;
 use paceline_base::op::Activation;
 use paceline_data::Split;
 use paceline_plan::UpdateMode;
-use paceline_record::{Every, Monitor};
+use paceline_record::Every;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 

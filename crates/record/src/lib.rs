@@ -52,8 +52,6 @@ mod study;
 mod summary;
 mod writer;
 
-pub use paceline_base::{Activity, Monitor, TimeSplit};
-
 pub use cpu::{CpuShare, CpuUse, CpuWatch, cpu_of_job};
 pub use dir::RunDir;
 pub use every::{Every, Interval, choose_every};

@@ -43,7 +43,7 @@ fn options(max_steps: u64) -> TrainOptions {
         batch: GlobalBatch::new(BATCH).unwrap(),
         eval_batch: EVAL,
         rate: Arc::new(|_| 0.05),
-        monitor: paceline_record::Monitor::ValAccuracy,
+        monitor: paceline_base::Monitor::ValAccuracy,
         patience: 0,
         min_delta: 0.0,
         max_steps,
