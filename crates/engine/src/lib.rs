@@ -42,6 +42,6 @@ mod train;
 pub use init::initial_values;
 pub use rank::{Batch, Next, Rank, Rows, StepResult};
 pub use train::{
-    Best, CheckpointEvery, Control, Ended, EpochEvent, Input, Job, Observer, Outcome, Progress, Scores, StepEvent,
-    TrainOptions, evaluate, train,
+    Best, CheckpointEvery, Control, Ended, EpochEvent, Input, Observer, Outcome, Scores, StepEvent, TrainJob,
+    TrainOptions, TrainState, evaluate, train,
 };

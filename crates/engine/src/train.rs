@@ -117,7 +117,7 @@ impl std::iter::Sum for Scores {
 
 /// Where training stands: what a checkpoint keeps besides tensors, so that a resume is exact also in mid-epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Progress {
+pub struct TrainState {
     /// Epochs that are completed, with their evaluation.
     pub epoch: u64,
     /// Steps done in the current epoch.
@@ -142,7 +142,7 @@ pub struct Progress {
     pub since_better: u64,
 }
 
-impl Progress {
+impl TrainState {
     /// Ready to go on: what older versions did not keep is made from what they did.
     fn completed(mut self, monitor: Monitor) -> Self {
         match (self.best, self.reference) {
@@ -259,7 +259,7 @@ pub struct Outcome {
     /// Whether it came to its end, and if not, who ended it.
     pub ended: Ended,
     /// Where it stands.
-    pub progress: Progress,
+    pub progress: TrainState,
 }
 
 /// Samples to train or to evaluate on.
@@ -306,7 +306,7 @@ impl Input<'_> {
 
 /// What is trained, on what, and how.
 #[derive(Clone, Copy)]
-pub struct Job<'a> {
+pub struct TrainJob<'a> {
     /// The model; the rank's schedule was lowered from it.
     pub graph: &'a Graph,
     /// Samples to train on; a pass of a supply is an epoch.
@@ -322,17 +322,17 @@ pub struct Job<'a> {
 /// Trains from `progress` on. Parameters must be in place (initialised or restored).
 pub fn train<D: Device, C: Comm>(
     rank: &mut Rank<D, C>,
-    job: &Job<'_>,
-    mut progress: Progress,
+    job: &TrainJob<'_>,
+    mut progress: TrainState,
     observer: &mut dyn Observer,
 ) -> Result<Outcome> {
-    let Job { training, validation, options, .. } = *job;
+    let TrainJob { training, validation, options, .. } = *job;
     progress = progress.completed(options.monitor);
     let steps_per_epoch = options.batch.steps_per_epoch(training.len()) as u64;
     let leader = rank.number() == 0;
     let mut last_checkpoint = Instant::now();
     let mut saved_at = progress.step;
-    let save = |rank: &mut Rank<D, C>, progress: &Progress, best: bool, observer: &mut dyn Observer| -> Result<()> {
+    let save = |rank: &mut Rank<D, C>, progress: &TrainState, best: bool, observer: &mut dyn Observer| -> Result<()> {
         let begin = Instant::now();
         observer.before_checkpoint()?;
         checkpoint::save(rank, job.graph, progress, best, job.saver)?;
@@ -431,7 +431,7 @@ pub fn train<D: Device, C: Comm>(
         let best = progress.best.is_none_or(|b| monitor.better(now, b.scores()));
         let improved = progress.reference.is_none_or(|b| monitor.improved(now, b.scores(), options.min_delta));
         let step = progress.step;
-        progress = Progress {
+        progress = TrainState {
             epoch: progress.epoch + 1,
             step_in_epoch: 0,
             scores: Scores::default(),

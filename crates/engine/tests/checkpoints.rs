@@ -9,7 +9,7 @@ use paceline_base::units::GlobalBatch;
 use paceline_data::{Labelled, Order, Visits};
 use paceline_engine::checkpoint::{Identity, Saver, initialize, latest, list, load, restore, set_aside_newer};
 use paceline_engine::{
-    CheckpointEvery, Control, EpochEvent, Input, Job, Observer, Progress, Rank, StepEvent, TrainOptions, train,
+    CheckpointEvery, Control, EpochEvent, Input, Observer, Rank, StepEvent, TrainJob, TrainOptions, TrainState, train,
 };
 use paceline_graph::{Graph, presets};
 use paceline_kernels::{Cpu, CpuOptions, Device};
@@ -51,7 +51,7 @@ fn go(dir: &Path, every: CheckpointEvery, max_steps: u64, keep: usize, rate: f64
     let batches = Batches { train: vec![4], evaluate: vec![20] };
     let schedule = lower(&graph, &Plan::data_parallel(1), &batches, Rule::Sgd, device.fusions()).unwrap();
     let mut rank = Rank::new(device, paceline_comm::threads(1).swap_remove(0), Arc::new(schedule)).unwrap();
-    let mut progress = Progress::default();
+    let mut progress = TrainState::default();
     match latest(dir).unwrap() {
         None => initialize(&mut rank, &graph, 1).unwrap(),
         Some((checkpoint, _)) => {
@@ -75,7 +75,7 @@ fn go(dir: &Path, every: CheckpointEvery, max_steps: u64, keep: usize, rate: f64
     };
     let visits = Visits::all(Order::new(data.len(), 1));
     let input = Input::Memory { samples: &data, visits: &visits };
-    let job = Job { graph: &graph, training: input, validation: input, options: &options, saver: Some(&saver) };
+    let job = TrainJob { graph: &graph, training: input, validation: input, options: &options, saver: Some(&saver) };
     train(&mut rank, &job, progress, &mut Patient { dir, steps: progress.step }).unwrap();
     saver.finish().unwrap();
 }

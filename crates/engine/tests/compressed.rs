@@ -5,7 +5,7 @@ mod common;
 use common::{SOME_DEFER, Toy, Trained, distance, run, run_from};
 use paceline_base::op::Activation;
 use paceline_base::optim::Rule;
-use paceline_engine::Progress;
+use paceline_engine::TrainState;
 use paceline_engine::checkpoint::{Checkpoint, Identity, Saver, latest};
 use paceline_graph::{Graph, presets};
 use paceline_kernels::{Cpu, CpuOptions, Reference};
@@ -67,7 +67,7 @@ fn checkpoint(of: Trained, steps: usize) -> Checkpoint {
     let rule = Rule::Momentum { momentum: 0.9 };
     let identity = Identity { seed: 1, batch: 16, rule, data: String::new(), model: graph().signature() };
     let saver = Saver::new(dir.path().into(), 1, identity).unwrap();
-    saver.save(of.snapshot, Progress { step: steps as u64, ..Progress::default() }, false);
+    saver.save(of.snapshot, TrainState { step: steps as u64, ..TrainState::default() }, false);
     saver.finish().unwrap();
     latest(dir.path()).unwrap().unwrap().0
 }

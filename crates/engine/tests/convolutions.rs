@@ -7,7 +7,7 @@ use common::nets::{BRANCHES, GREY, PLAIN, RESIDUAL, net};
 use common::{SOME_DEFER, Toy, distance, random_plan, run, run_from, same, simulator_agrees, two_plans};
 use paceline_base::optim::Rule;
 use paceline_data::Labelled;
-use paceline_engine::Progress;
+use paceline_engine::TrainState;
 use paceline_engine::checkpoint::{Identity, Saver, latest};
 use paceline_graph::Graph;
 use paceline_kernels::{Cpu, CpuOptions, Reference};
@@ -97,7 +97,7 @@ fn running_moments_are_saved_and_restored_under_another_plan() {
     let dir = tempfile::tempdir().unwrap();
     let identity = Identity { seed: 1, batch: 4, rule: RULES[1], data: data.fingerprint(), model: graph.signature() };
     let saver = Saver::new(dir.path().into(), 1, identity).unwrap();
-    saver.save(half.snapshot, Progress { step: 3, ..Progress::default() }, false);
+    saver.save(half.snapshot, TrainState { step: 3, ..TrainState::default() }, false);
     saver.finish().unwrap();
     let (checkpoint, _) = latest(dir.path()).unwrap().unwrap();
     for second in [Plan::data_parallel(1), random_plan(&graph, 4, 9, UpdateMode::Replicated, 100)] {

@@ -10,7 +10,7 @@ use paceline_base::units::GlobalBatch;
 use paceline_data::{Labelled, Order, Visits};
 use paceline_engine::checkpoint::{Identity, Saver, initialize, list};
 use paceline_engine::{
-    CheckpointEvery, Control, EpochEvent, Input, Job, Observer, Progress, Rank, StepEvent, TrainOptions, train,
+    CheckpointEvery, Control, EpochEvent, Input, Observer, Rank, StepEvent, TrainJob, TrainOptions, TrainState, train,
 };
 use paceline_graph::{Graph, presets};
 use paceline_kernels::{Cpu, CpuOptions, Device};
@@ -86,9 +86,9 @@ fn a_checkpoint_waits_until_every_rank_has_recorded() {
                     let device = Cpu::new(CpuOptions::default()).unwrap();
                     let mut rank = Rank::new(device, comm, schedule).unwrap();
                     initialize(&mut rank, graph, 1).unwrap();
-                    let job = Job { graph, training: input, validation: input, options, saver };
+                    let job = TrainJob { graph, training: input, validation: input, options, saver };
                     let mut observer = Slow { dir, rank: number, steps: 0, checkpoints: 0 };
-                    train(&mut rank, &job, Progress::default(), &mut observer).unwrap();
+                    train(&mut rank, &job, TrainState::default(), &mut observer).unwrap();
                     observer.checkpoints
                 })
             })

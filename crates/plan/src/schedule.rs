@@ -183,8 +183,8 @@ pub struct Bucket {
     pub grads: Vec<BufferId>,
     /// By member: optimiser state tensors; none if it is not trained.
     pub states: Vec<Vec<BufferId>>,
-    /// By member: what compression has left over of gradients, if it leaves any.
-    pub left: Vec<BufferId>,
+    /// By member: what compression holds back of gradients, if it does.
+    pub held_back: Vec<BufferId>,
     /// How its gradients travel.
     pub compression: Compression,
 }

@@ -1,7 +1,6 @@
 //! How a run tells what happens: to a person (the command line implements [`Watcher`]) and to the run directory.
 
-use paceline_base::Result;
-use paceline_base::TimeSplit;
+use paceline_base::{Result, TimeSplit};
 use paceline_engine::{Control, EpochEvent, Observer, StepEvent};
 use paceline_launch::{Connection, Doing};
 use paceline_record::{EpochRecord, Every, RunDir, StepFold, StepRecord, StepWriter, choose_every};

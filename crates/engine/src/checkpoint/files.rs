@@ -1,7 +1,7 @@
 //! The files of a checkpoint: what is in them, how they are written whole, how they are checked when read.
 
 use super::gather::Snapshot;
-use crate::train::Progress;
+use crate::train::TrainState;
 use paceline_base::optim::Rule;
 use paceline_base::units::DType;
 use paceline_base::{Error, Result};
@@ -105,7 +105,7 @@ pub struct Manifest {
     /// Program that wrote it.
     pub version: String,
     /// Where training stands.
-    pub progress: Progress,
+    pub progress: TrainState,
     /// What it belongs to.
     pub identity: Identity,
     /// The other files.
@@ -186,7 +186,7 @@ const OPTIMIZER: &str = "optimizer.safetensors";
 const MANIFEST: &str = "manifest.toml";
 
 /// Writes a checkpoint under a temporary name, syncs it, and renames it to `step-N`.
-pub(super) fn write(dir: &Path, snapshot: &Snapshot, progress: Progress, identity: &Identity) -> Result<PathBuf> {
+pub(super) fn write(dir: &Path, snapshot: &Snapshot, progress: TrainState, identity: &Identity) -> Result<PathBuf> {
     let target = dir.join(format!("step-{}", progress.step));
     let temporary = dir.join(format!(".step-{}.partial", progress.step));
     let result = write_into(&temporary, snapshot, progress, identity).and_then(|()| {
@@ -210,7 +210,7 @@ pub(super) fn write(dir: &Path, snapshot: &Snapshot, progress: Progress, identit
     result.map(|()| target)
 }
 
-fn write_into(folder: &Path, snapshot: &Snapshot, progress: Progress, identity: &Identity) -> Result<()> {
+fn write_into(folder: &Path, snapshot: &Snapshot, progress: TrainState, identity: &Identity) -> Result<()> {
     if folder.exists() {
         fs::remove_dir_all(folder).map_err(|e| Error::io("clear", folder, &e))?;
     }

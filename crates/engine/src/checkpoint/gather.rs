@@ -3,7 +3,7 @@
 use super::Saver;
 use super::files::{Tensor, TensorData, held_back_name, held_back_state};
 use crate::rank::Rank;
-use crate::train::Progress;
+use crate::train::TrainState;
 use paceline_base::region::{Region, Strided};
 use paceline_base::units::DType;
 use paceline_base::{Error, Result};
@@ -27,7 +27,7 @@ pub struct Snapshot {
 pub fn save<D: Device, C: Comm>(
     rank: &mut Rank<D, C>,
     graph: &Graph,
-    progress: &Progress,
+    progress: &TrainState,
     best: bool,
     saver: Option<&Saver>,
 ) -> Result<()> {
@@ -67,7 +67,7 @@ pub fn gather<D: Device, C: Comm>(rank: &mut Rank<D, C>, graph: &Graph) -> Resul
             .collect(),
     });
     if let Some(snapshot) = &mut snapshot {
-        let entries = schedule.buckets.iter().filter(|b| !b.left.is_empty());
+        let entries = schedule.buckets.iter().filter(|b| !b.held_back.is_empty());
         for (entry, bucket) in entries.flat_map(|bucket| bucket.entries.iter().map(move |e| (e, bucket))) {
             let Some(shape) = graph.params().find(|p| p.id == entry.id).map(|p| p.spec.shape.clone()) else { continue };
             for &member in &bucket.group {
@@ -97,8 +97,8 @@ pub fn gather<D: Device, C: Comm>(rank: &mut Rank<D, C>, graph: &Graph) -> Resul
                 }
             }
         }
-        for (&member, &left) in bucket.group.iter().zip(&bucket.left) {
-            let values = bring(rank, member, left, bucket.len)?;
+        for (&member, &held_back) in bucket.group.iter().zip(&bucket.held_back) {
+            let values = bring(rank, member, held_back, bucket.len)?;
             if let (Some(s), Some(v)) = (&mut snapshot, values) {
                 scatter(bucket, &v, &whole, Some(&held_back_state(member)), &mut s.optimizer);
             }

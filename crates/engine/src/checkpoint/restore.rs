@@ -62,10 +62,10 @@ pub fn restore<D: Device, C: Comm>(rank: &mut Rank<D, C>, checkpoint: &Checkpoin
                     let tensor = checkpoint.optimizer_tensor(&format!("{name}.{s}"))?;
                     put(bucket.states[member][k], &bucket.state_range(member), tensor);
                 }
-                if let Some(&left) = bucket.left.get(member)
+                if let Some(&held_back) = bucket.held_back.get(member)
                     && let Some(tensor) = share(&checkpoint.held_back(name), member, bucket.group.len())
                 {
-                    put(left, &(0..bucket.len), &tensor);
+                    put(held_back, &(0..bucket.len), &tensor);
                 }
             }
         }

@@ -7,7 +7,7 @@
 
 use super::files::{self, Identity};
 use super::gather::Snapshot;
-use crate::train::Progress;
+use crate::train::TrainState;
 use paceline_base::{Error, Kind, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use std::thread::JoinHandle;
 
 struct Request {
     snapshot: Snapshot,
-    progress: Progress,
+    progress: TrainState,
 }
 
 #[derive(Default)]
@@ -87,7 +87,7 @@ impl Saver {
     }
 
     /// Hands over a snapshot.
-    pub fn save(&self, snapshot: Snapshot, progress: Progress, best: bool) {
+    pub fn save(&self, snapshot: Snapshot, progress: TrainState, best: bool) {
         let mut waiting = self.shared.lock();
         let request = Some(Request { snapshot, progress });
         let replaced = if best {
@@ -190,8 +190,8 @@ fn prune(dir: &Path, keep: usize, best: Option<u64>) -> Result<()> {
 mod tests {
     use super::*;
 
-    fn progress(step: u64) -> Progress {
-        Progress { step, ..Progress::default() }
+    fn progress(step: u64) -> TrainState {
+        TrainState { step, ..TrainState::default() }
     }
 
     #[test]

@@ -68,7 +68,7 @@ impl ParameterLayout {
                             params: Vec::new(),
                             grads: Vec::new(),
                             states: Vec::new(),
-                            left: Vec::new(),
+                            held_back: Vec::new(),
                             compression,
                         });
                         keys.push(Vec::new());
@@ -100,7 +100,7 @@ impl ParameterLayout {
                 let kept = if bucket.trained { rule.states() } else { &[] };
                 bucket.states.push(kept.iter().map(|s| buffers.add(rank, name(s), state_len, Life::Run)).collect());
                 if let Compression::TopK { .. } = bucket.compression {
-                    bucket.left.push(buffers.add(rank, name("what is left over"), bucket.len, Life::Run));
+                    bucket.held_back.push(buffers.add(rank, name("what is left over"), bucket.len, Life::Run));
                 }
                 for (entry, &(node, index)) in bucket.entries.iter().zip(&keys[number]) {
                     let len = entry.region.len();

@@ -271,7 +271,7 @@ impl Step<'_> {
                         let keep = (bucket.len as u128 * u128::from(per_million)).div_ceil(1_000_000);
                         let kernel = Kernel::Sparsify { len: bucket.len, keep: (keep as usize).clamp(1, bucket.len) };
                         for (member, &rank) in bucket.group.iter().enumerate() {
-                            let args = vec![bucket.grads[member], bucket.left[member]];
+                            let args = vec![bucket.grads[member], bucket.held_back[member]];
                             self.kernel(node, 0, rank, kernel.clone(), args);
                         }
                         Collective::AllReduceSparse

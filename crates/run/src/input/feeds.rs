@@ -7,7 +7,7 @@ use paceline_base::stage::StageFigures;
 use paceline_base::{Error, Result};
 use paceline_config::{Auto, Config};
 use paceline_data::{Order, Part, Visits};
-use paceline_engine::{Input, Progress, TrainOptions};
+use paceline_engine::{Input, TrainOptions, TrainState};
 use paceline_plan::{PhaseKind, Schedule};
 use paceline_prepare::feed::{Feed, FeedOptions};
 use std::ops::Range;
@@ -83,7 +83,7 @@ impl<'a> Feeds<'a> {
         options: &TrainOptions,
         schedule: &Schedule,
         ranks: Range<usize>,
-        progress: &Progress,
+        progress: &TrainState,
     ) -> Result<Self> {
         let (len, batch) = (data.samples(), options.batch.samples());
         let portion = portion(schedule, PhaseKind::Train, len, batch, &ranks)?;

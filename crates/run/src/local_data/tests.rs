@@ -9,7 +9,7 @@ use paceline_base::units::GlobalBatch;
 use paceline_config::Config;
 use paceline_data::{Features, Labelled, Samples};
 use paceline_engine::checkpoint::{self, Checkpoint, Identity, Saver, TensorData, gather, initialize, restore};
-use paceline_engine::{Batch, CheckpointEvery, Control, EpochEvent, Job, Observer, Progress, Rank, StepEvent};
+use paceline_engine::{Batch, CheckpointEvery, Control, EpochEvent, Observer, Rank, StepEvent, TrainJob, TrainState};
 use paceline_engine::{TrainOptions, train};
 use paceline_kernels::{Cpu, CpuOptions, Device};
 use paceline_plan::{Batches, PhaseKind, Plan, lower};
@@ -85,7 +85,7 @@ fn go(data: &[RunData], ranks: &[usize], config: &Config, dir: &Path, max_steps:
     let identity = Identity { seed: 1, batch: BATCH, rule: RULE, data: local.fingerprint(), model: graph.signature() };
     let saver = Saver::new(dir.into(), 2, identity).unwrap();
     let start = checkpoint::latest(dir).unwrap().map(|(found, _)| found);
-    let progress = start.as_ref().map_or(Progress::default(), |c| c.manifest.progress);
+    let progress = start.as_ref().map_or(TrainState::default(), |c| c.manifest.progress);
     let counts = Mutex::new(Vec::new());
     let mut comms = paceline_comm::threads(total).into_iter();
     // Each process's feeds know its own data only.
@@ -108,7 +108,7 @@ fn go(data: &[RunData], ranks: &[usize], config: &Config, dir: &Path, max_steps:
                     }
                     let (training, validation) = (feeds.training().unwrap(), feeds.validation().unwrap());
                     let saver = (number == 0).then_some(saver);
-                    let job = Job { graph, training, validation, options, saver };
+                    let job = TrainJob { graph, training, validation, options, saver };
                     let nobody = Mutex::default();
                     let mut observer = Counts(if number == 0 { counts } else { &nobody });
                     train(&mut rank, &job, progress, &mut observer).unwrap();

@@ -7,7 +7,7 @@ use crate::resolve::Resolved;
 use crate::watch::Watcher;
 use paceline_base::Result;
 use paceline_config::Config;
-use paceline_engine::{Ended, Progress, TrainOptions};
+use paceline_engine::{Ended, TrainOptions, TrainState};
 use paceline_record::{Patience, RunDir, read_run};
 use paceline_system::machine;
 use std::path::Path;
@@ -57,7 +57,7 @@ fn keep_copies(config: &Config, dir: &RunDir) -> Result<()> {
 pub(super) fn finished_before(
     dir: &RunDir,
     options: &TrainOptions,
-    progress: Progress,
+    progress: TrainState,
     resumed: bool,
 ) -> Result<Option<Finished>> {
     let all = progress.epoch >= options.epochs || (options.max_steps > 0 && progress.step >= options.max_steps);

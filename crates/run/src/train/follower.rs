@@ -5,7 +5,7 @@ use super::{Begun, Finished, Ready};
 use crate::process_group::ProcessGroup;
 use crate::watch::Silent;
 use paceline_base::Result;
-use paceline_engine::Progress;
+use paceline_engine::TrainState;
 use paceline_engine::checkpoint;
 use paceline_launch::Doing;
 use paceline_record::{CpuWatch, EpochRecord, RunDir};
@@ -23,7 +23,7 @@ pub(super) fn follow(group: &mut ProcessGroup, ready: Ready) -> Result<Option<Fi
     }
     let dir = RunDir::open(&begun.dir)?;
     let start = begun.from.as_deref().map(checkpoint::load).transpose()?;
-    let progress = start.as_ref().map_or(Progress::default(), |c| c.manifest.progress);
+    let progress = start.as_ref().map_or(TrainState::default(), |c| c.manifest.progress);
     let writer = dir.follow_steps(local.start / local.len(), begun.attempt, progress.step)?;
     let (start, stop) = (start.as_ref(), AtomicBool::new(false));
     let cores = CpuWatch::start();

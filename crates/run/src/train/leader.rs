@@ -11,7 +11,7 @@ use paceline_base::text::counted;
 use paceline_base::{Error, Result};
 use paceline_config::Config;
 use paceline_engine::checkpoint::Saver;
-use paceline_engine::{CheckpointEvery, Ended, Outcome, Progress};
+use paceline_engine::{CheckpointEvery, Ended, Outcome, TrainState};
 use paceline_launch::Doing;
 use paceline_record::{CpuShare, CpuWatch, EpochRecord, RunDir, StepWriter, Summary, cpu_of_job};
 use paceline_system::machine;
@@ -48,7 +48,7 @@ pub(super) fn lead(
             let dir = held.dir.ok_or_else(|| Error::internal(format!("{} is not locked", path.display())))?;
             let start = find_checkpoint(&dir, &identity, resolved.options.monitor, &mut notes, &mut warnings)?;
             notes.extend(held.before.as_ref().zip(start.as_ref()).and_then(|(b, c)| rate_note(b, &resolved, c)));
-            let sparse = resolved.schedule.buckets.iter().any(|bucket| !bucket.left.is_empty());
+            let sparse = resolved.schedule.buckets.iter().any(|bucket| !bucket.held_back.is_empty());
             let held = start.as_ref().map(|c| c.held_back_ranks());
             notes.extend(held.and_then(|held| held_back_note(held, sparse, resolved.layout.plan.ranks)));
             (dir, start)
@@ -57,7 +57,7 @@ pub(super) fn lead(
         Place::Auto | Place::Repeat(_, None) => (create_auto(&resolved)?, None),
     };
     notes.extend(dir.lock_note().map(String::from));
-    let progress = start.as_ref().map_or(Progress::default(), |c| c.manifest.progress);
+    let progress = start.as_ref().map_or(TrainState::default(), |c| c.manifest.progress);
     let resumed = matches!(place, Place::Resume(_));
     if let Some(finished) = finished_before(&dir, &resolved.options, progress, resumed)? {
         group.tell(&Begun { dir: dir.path().into(), attempt: 0, from: None, finished: true })?;
@@ -211,7 +211,7 @@ impl OneRun<'_> {
             (s.test_accuracy, s.test_loss) = s.best().map_or((None, None), |best| (best.val_accuracy, best.val_loss));
         }
         s.seconds_total = before + self.begin.elapsed().as_secs_f64();
-        let unfinished = outcome.as_ref().map_or(Progress::default(), |o| o.progress);
+        let unfinished = outcome.as_ref().map_or(TrainState::default(), |o| o.progress);
         s.seconds_train += unfinished.seconds;
         let examples = s.epochs.iter().fold(unfinished.scores.count, |sum, e| sum + e.examples_per_s * e.seconds);
         if s.seconds_train > 0.0 {

@@ -9,7 +9,7 @@ use paceline_base::{Error, Result, TimeSplit};
 use paceline_comm::Comm;
 use paceline_engine::checkpoint::{Checkpoint, Identity, Saver, initialize, restore};
 use paceline_engine::train as train_rank;
-use paceline_engine::{Job, Outcome, Progress, Rank, Scores, evaluate};
+use paceline_engine::{Outcome, Rank, Scores, TrainJob, TrainState, evaluate};
 use paceline_launch::LaunchClient;
 use paceline_record::{CpuShare, CpuWatch, EpochRecord, RunDir, StepWriter};
 use std::ops::Range;
@@ -23,7 +23,7 @@ pub(super) struct OneRun<'a> {
     pub(super) dir: &'a RunDir,
     pub(super) identity: Identity,
     pub(super) start: Option<&'a Checkpoint>,
-    pub(super) progress: Progress,
+    pub(super) progress: TrainState,
     /// The ranks that this process holds.
     pub(super) local: Range<usize>,
     pub(super) watcher: &'a dyn Watcher,
@@ -149,7 +149,7 @@ impl OneRun<'_> {
             Some(checkpoint) => restore(rank, checkpoint, true)?,
             None => initialize(rank, &r.graph, r.options.seed)?,
         }
-        let job = Job {
+        let job = TrainJob {
             graph: &r.graph,
             training: feeds.training()?,
             validation: feeds.validation()?,

@@ -3,7 +3,7 @@
 use crate::local_data::Local;
 use crate::resolve::Resolved;
 use paceline_base::Result;
-use paceline_engine::Progress;
+use paceline_engine::TrainState;
 use paceline_plan::Compression;
 use paceline_record::{Exactness, PartialEpoch, RunDir, StepWriter, Summary, read_run};
 use paceline_system::machine;
@@ -14,7 +14,7 @@ pub(super) fn first_summary(
     dir: &RunDir,
     writer: &StepWriter,
     resumed: bool,
-    progress: Progress,
+    progress: TrainState,
 ) -> Result<Summary> {
     let (mut epochs, mut started, mut seconds) = (Vec::new(), now(), 0.0);
     if resumed {
@@ -55,7 +55,7 @@ pub(super) fn first_summary(
 }
 
 /// The epoch that training stands in the middle of.
-pub(super) fn partial(r: &Resolved, progress: &Progress) -> Option<PartialEpoch> {
+pub(super) fn partial(r: &Resolved, progress: &TrainState) -> Option<PartialEpoch> {
     let scores = progress.scores;
     (progress.step_in_epoch > 0).then(|| PartialEpoch {
         epoch: progress.epoch + 1,
