@@ -237,14 +237,6 @@ fn first_bytes(path: &Path, unpacked: bool) -> Result<Vec<u8>> {
     Ok(first)
 }
 
-/// [`Catalogue::info`] of this user's catalogue.
-///
-/// # Errors
-/// As there.
-pub fn info(name: &str) -> Result<Info> {
-    Catalogue::from_env().info(name)
-}
-
 impl PartInfo {
     /// Looks at every sample.
     ///

@@ -17,7 +17,7 @@ pub enum Role {
 
 impl Role {
     /// All of them, in the order of a set's parts.
-    pub const ALL: [Role; 3] = [Role::Train, Role::Validation, Role::Test];
+    pub(crate) const ALL: [Role; 3] = [Role::Train, Role::Validation, Role::Test];
 
     /// `train`, `validation` or `test`: as in an index of shards.
     pub fn name(self) -> &'static str {
@@ -43,7 +43,7 @@ impl Role {
     ///
     /// # Errors
     /// The two that it says, if it says two.
-    pub fn of_shard(file: &str) -> Result<Option<Self>, (Self, Self)> {
+    pub(crate) fn of_shard(file: &str) -> Result<Option<Self>, (Self, Self)> {
         let mut found = None;
         for role in file.split(|c: char| !c.is_alphabetic()).filter_map(Self::of_word) {
             match found {

@@ -11,7 +11,7 @@ pub struct Skipped {
 
 impl Skipped {
     /// Up to `limit` bad samples may be left out; 0 is none.
-    pub fn up_to(limit: usize) -> Self {
+    pub(crate) fn up_to(limit: usize) -> Self {
         Self { limit, list: Vec::new() }
     }
 
@@ -19,7 +19,7 @@ impl Skipped {
     ///
     /// # Errors
     /// The error itself, when no more may be left out.
-    pub fn skip(&mut self, error: DataError) -> Result<()> {
+    pub(crate) fn skip(&mut self, error: DataError) -> Result<()> {
         if self.list.len() >= self.limit {
             return Err(error);
         }

@@ -33,7 +33,7 @@ impl<T> Queue<T> {
     }
 
     /// Puts an item in. Returns how long it had to wait, or nothing if the queue was closed and the item is dropped.
-    pub fn put(&self, item: T) -> Option<Duration> {
+    pub(crate) fn put(&self, item: T) -> Option<Duration> {
         let mut state = self.lock();
         let mut waited = Duration::ZERO;
         if state.items.len() >= self.capacity && !state.closed {
@@ -53,7 +53,7 @@ impl<T> Queue<T> {
     }
 
     /// Takes the next item out, with how long that had to wait; nothing when all producers have left or it was closed.
-    pub fn take(&self) -> Option<(T, Duration)> {
+    pub(crate) fn take(&self) -> Option<(T, Duration)> {
         let mut state = self.lock();
         let mut waited = Duration::ZERO;
         if state.items.is_empty() && state.producers > 0 && !state.closed {
@@ -73,7 +73,7 @@ impl<T> Queue<T> {
     }
 
     /// A producer leaves.
-    pub fn leave(&self) {
+    pub(crate) fn leave(&self) {
         let mut state = self.lock();
         state.producers -= 1;
         if state.producers == 0 {
@@ -83,7 +83,7 @@ impl<T> Queue<T> {
     }
 
     /// Ends everything at once: waiting sides wake up, items are dropped.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
         state.items.clear();

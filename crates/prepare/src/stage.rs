@@ -16,19 +16,19 @@ pub struct Clock {
 
 impl Clock {
     /// An item was handled: how large its result is and how long that took.
-    pub fn worked(&self, bytes: usize, time: Duration) {
+    pub(crate) fn worked(&self, bytes: usize, time: Duration) {
         self.items.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         self.busy.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
     }
 
     /// A thread waited for something to do.
-    pub fn starved(&self, time: Duration) {
+    pub(crate) fn starved(&self, time: Duration) {
         self.starved.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
     }
 
     /// A thread waited for room to put its result.
-    pub fn blocked(&self, time: Duration) {
+    pub(crate) fn blocked(&self, time: Duration) {
         self.blocked.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
     }
 
@@ -38,7 +38,7 @@ impl Clock {
     }
 
     /// What was counted so far, of a stage with so many threads.
-    pub fn figures(&self, stage: Stage, threads: usize) -> StageFigures {
+    pub(crate) fn figures(&self, stage: Stage, threads: usize) -> StageFigures {
         let seconds = |nanos: &AtomicU64| nanos.load(Ordering::Relaxed) as f64 * 1e-9;
         StageFigures {
             name: stage.name().into(),

@@ -93,7 +93,7 @@ impl RunDir {
     }
 
     /// Who writes into it now.
-    pub fn writer(&self) -> Writer {
+    pub(crate) fn writer(&self) -> Writer {
         lock::writer_of(&self.path)
     }
 
@@ -155,7 +155,7 @@ impl RunDir {
     }
 
     /// Path of `progress.jsonl`.
-    pub fn progress(&self) -> PathBuf {
+    pub(crate) fn progress(&self) -> PathBuf {
         self.path.join("progress.jsonl")
     }
 
@@ -165,7 +165,7 @@ impl RunDir {
     }
 
     /// Path of `summary.json`.
-    pub fn summary(&self) -> PathBuf {
+    pub(crate) fn summary(&self) -> PathBuf {
         self.path.join("summary.json")
     }
 
@@ -203,12 +203,12 @@ impl RunDir {
     }
 
     /// Path of the steps of the ranks of one process: `steps.jsonl` of the first, `steps-1.jsonl` of the next.
-    pub fn steps_of(&self, process: usize) -> PathBuf {
+    pub(crate) fn steps_of(&self, process: usize) -> PathBuf {
         if process == 0 { self.steps() } else { self.path.join(format!("steps-{process}.jsonl")) }
     }
 
     /// All files of steps, process 0 first.
-    pub fn all_steps(&self) -> Vec<PathBuf> {
+    pub(crate) fn all_steps(&self) -> Vec<PathBuf> {
         let mut numbers: Vec<usize> = fs::read_dir(&self.path)
             .into_iter()
             .flatten()

@@ -186,7 +186,7 @@ impl RunLock {
     }
 
     /// What the user should know of this lock.
-    pub fn note(&self) -> Option<&str> {
+    pub(crate) fn note(&self) -> Option<&str> {
         self.note.as_deref()
     }
 }

@@ -142,7 +142,7 @@ impl StepWriter {
     }
 
     /// Adds a remark that readers show.
-    pub fn note(&self, text: impl Into<String>) {
+    pub(crate) fn note(&self, text: impl Into<String>) {
         self.shared.notes.lock().unwrap_or_else(PoisonError::into_inner).push(text.into());
     }
 
@@ -155,11 +155,6 @@ impl StepWriter {
             Some((kind, message)) => Err(Error::new(*kind, message.clone())),
             None => Err(Error::internal("the record writer failed without a reason")),
         }
-    }
-
-    /// Records dropped so far because the queue was full.
-    pub fn dropped(&self) -> u64 {
-        self.shared.dropped.load(Ordering::Relaxed)
     }
 
     /// Writes all that is queued, syncs, and ends.
@@ -405,7 +400,7 @@ mod tests {
         let pushed = 3 * QUEUE as u64;
         // The disk stands still until it is released below: if pushing waited for it, this would never end.
         (0..pushed).for_each(|step| writer.push(StepRecord { step, ..StepRecord::default() }));
-        assert!(writer.dropped() > 0);
+        assert!(writer.shared.dropped.load(Ordering::Relaxed) > 0);
         drop(release);
         let written = writer.finish().unwrap();
         assert_eq!(written.records + written.dropped, pushed);

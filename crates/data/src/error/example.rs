@@ -1,5 +1,7 @@
 //! What can be wrong with a `tf.train.Example`. Offsets count from the beginning of the record.
 
+#![expect(missing_docs, reason = "the message of a variant says what its fields are")]
+
 use super::DataError;
 
 /// A malformed Example.
@@ -17,7 +19,6 @@ pub enum ExampleError {
     Length {
         /// Where the length stands.
         offset: usize,
-        /// The length.
         length: u64,
         /// What is left.
         left: usize,
@@ -27,7 +28,6 @@ pub enum ExampleError {
     FieldNumber {
         /// Where the field begins.
         offset: usize,
-        /// The number.
         number: u64,
     },
     /// A wire type that does not exist.
@@ -35,7 +35,6 @@ pub enum ExampleError {
     WireType {
         /// Where the field begins.
         offset: usize,
-        /// The type.
         wire: u8,
     },
     /// Groups nest without bound, and an Example has none.
@@ -49,7 +48,6 @@ pub enum ExampleError {
     PackedFloats {
         /// Where they begin.
         offset: usize,
-        /// Their bytes.
         length: usize,
     },
     /// A feature whose name is not UTF-8.

@@ -2,6 +2,8 @@
 //!
 //! Every message is lower case, begins with the file, name or address that it is about, and ends in what to do.
 
+#![expect(missing_docs, reason = "the message of a variant says what its fields are")]
+
 mod example;
 mod photos;
 mod record;
@@ -27,7 +29,6 @@ pub enum DataError {
         "{file}: not an IDX file: it begins with {found}, not with 00 00 TYPE RANK; give an IDX file (plain or gzip), such as train-images-idx3-ubyte.gz"
     )]
     NotIdx {
-        /// Which file.
         file: String,
         /// Its first bytes, in hexadecimal.
         found: String,
@@ -37,7 +38,6 @@ pub enum DataError {
         "{file}: unsupported element type {code:#04x} ({name}); images and labels must be unsigned bytes (0x08): convert the file"
     )]
     UnsupportedType {
-        /// Which file.
         file: String,
         /// The type byte of the header.
         code: u8,
@@ -47,7 +47,6 @@ pub enum DataError {
     /// Fewer bytes than the header promises.
     #[error("{file}: truncated: its header needs {expected} bytes (unpacked) and it has {found}; fetch the file again")]
     Truncated {
-        /// Which file.
         file: String,
         /// Bytes that the header promises, the header included.
         expected: u64,
@@ -59,7 +58,6 @@ pub enum DataError {
         "{file}: bytes after the end: its header needs {expected} bytes (unpacked) and it has more; fetch the file again"
     )]
     TrailingBytes {
-        /// Which file.
         file: String,
         /// Bytes that the header promises, the header included.
         expected: u64,
@@ -69,7 +67,6 @@ pub enum DataError {
         "{file}: the dimensions {dims:?} are more than this machine can address; the header is damaged: fetch the file again"
     )]
     TooLarge {
-        /// Which file.
         file: String,
         /// The dimensions of the header.
         dims: Vec<u64>,
@@ -82,7 +79,6 @@ pub enum DataError {
         paceline_base::text::bytes(*free)
     )]
     DoesNotFit {
-        /// Which set.
         what: String,
         /// Bytes of its samples.
         needs: u64,
@@ -92,7 +88,6 @@ pub enum DataError {
     /// A damaged gzip stream.
     #[error("{file}: damaged gzip data ({reason}); fetch the file again")]
     CorruptGzip {
-        /// Which file.
         file: String,
         /// What the decoder said.
         reason: String,
@@ -103,7 +98,6 @@ pub enum DataError {
         "{file}: of no kind that is known (it begins with {found}); give a TFRecord, IDX or image file (JPEG, PNG, WebP, BMP, GIF), a csv or tsv of path,label, or a folder of these"
     )]
     UnknownContent {
-        /// Which file.
         file: String,
         /// Its first bytes, in hexadecimal.
         found: String,
@@ -140,7 +134,6 @@ pub enum DataError {
         "{file}: wrong rank: it has {found} dimensions and {expected}; check that images and labels are not mixed up"
     )]
     WrongRank {
-        /// Which file.
         file: String,
         /// What is needed, as words.
         expected: &'static str,
@@ -154,7 +147,6 @@ pub enum DataError {
     Empty {
         /// Which file or set.
         file: String,
-        /// Its dimensions.
         dims: Vec<usize>,
     },
     /// Images and labels of different number.
@@ -179,7 +171,6 @@ pub enum DataError {
         file: String,
         /// Index of the sample.
         index: usize,
-        /// The label.
         label: u32,
         /// Number of classes.
         classes: usize,
@@ -187,7 +178,6 @@ pub enum DataError {
     /// Training and test samples of different shape.
     #[error("{file}: samples of shape {found:?}, but the training samples are {expected:?}; give two parts of one set")]
     ShapeMismatch {
-        /// Which file.
         file: String,
         /// Shape of a training sample.
         expected: Vec<usize>,
@@ -197,7 +187,6 @@ pub enum DataError {
     /// A buffer whose length is not what its shape needs.
     #[error("{what}: {found} values, but its shape needs {expected}; give as many values as the shape has")]
     LengthMismatch {
-        /// Which buffer.
         what: &'static str,
         /// What the shape needs.
         expected: usize,
@@ -207,7 +196,6 @@ pub enum DataError {
     /// A subset that names a sample which is not there.
     #[error("subset: index {index} is out of range of a set of {len} samples; give indices below {len}")]
     IndexOutOfRange {
-        /// The index.
         index: usize,
         /// How many samples there are.
         len: usize,
@@ -337,7 +325,6 @@ pub enum DataError {
     /// A folder in which a file of the set is missing.
     #[error("{folder}: no file {file} (or {file}.gz); give the folder that holds the four IDX files")]
     MissingFile {
-        /// The folder.
         folder: String,
         /// The well-known name of the missing file.
         file: &'static str,
@@ -354,12 +341,7 @@ pub enum DataError {
     },
     /// An archive that unpacks to more than any of its kind.
     #[error("{file}: unpacks to more than {}, which the archive of CIFAR-10 does not; get it again", paceline_base::text::bytes(*limit))]
-    ArchiveTooLarge {
-        /// The archive.
-        file: String,
-        /// The limit.
-        limit: u64,
-    },
+    ArchiveTooLarge { file: String, limit: u64 },
     /// A description of a made-up set that does not follow the grammar.
     #[error("`{spec}`: {reason}; write fake:SHAPE:CLASSES:COUNT, such as fake:28x28x1:10:60000")]
     BadFake {
@@ -373,7 +355,6 @@ pub enum DataError {
     NothingToGet {
         /// What was given.
         name: String,
-        /// Why.
         reason: &'static str,
     },
     /// No folder for the cache is known.
@@ -394,7 +375,6 @@ pub enum DataError {
     /// A server that cannot be reached.
     #[error("cannot reach {url} ({reason}); check the network, or fetch the files elsewhere and use `--from DIR`")]
     Unreachable {
-        /// The address.
         url: String,
         /// What the network said.
         reason: String,
@@ -402,7 +382,6 @@ pub enum DataError {
     /// A server that answers, but not with the file.
     #[error("{url}: the server answered with status {status}; give another address with `--url`, or use `--from DIR`")]
     HttpStatus {
-        /// The address.
         url: String,
         /// The status code.
         status: u16,
@@ -412,7 +391,6 @@ pub enum DataError {
         "{url}: the download ended early, after {found} of {expected} bytes (unpacked): {reason}; run the same command again"
     )]
     DownloadCut {
-        /// The address.
         url: String,
         /// Unpacked bytes that should have come.
         expected: u64,
@@ -425,10 +403,7 @@ pub enum DataError {
     #[error(
         "{url}: only http:// addresses can be fetched (the content is checked by SHA-256, not by TLS); give an http:// address, or fetch the files and use `--from DIR`"
     )]
-    NotPlainHttp {
-        /// The address.
-        url: String,
-    },
+    NotPlainHttp { url: String },
     /// A failed file operation.
     #[error("cannot {doing} {}: {source}; check the path and its permissions", path.display())]
     Io {

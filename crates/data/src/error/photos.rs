@@ -1,5 +1,7 @@
 //! What can be wrong with a list of photos.
 
+#![expect(missing_docs, reason = "the message of a variant says what its fields are")]
+
 /// A folder or a table that is no list of photos.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -15,7 +17,6 @@ pub enum PhotoError {
         "{folder}: no images below it (it holds {held}); give a folder with one folder of images (jpg, png, webp, bmp, gif) per class"
     )]
     NoImages {
-        /// The folder.
         folder: String,
         /// What there is instead.
         held: String,
@@ -25,7 +26,6 @@ pub enum PhotoError {
         "{class}: a class folder without an image that can be read (it holds {held}); put images there (jpg, png, webp, bmp, gif; convert others), or move the folder elsewhere"
     )]
     ClassWithoutImages {
-        /// The folder.
         class: String,
         /// What there is instead.
         held: String,
@@ -35,7 +35,6 @@ pub enum PhotoError {
         "{folder}: {parts} may be parts (training, validation, test) or classes, beside {others}; put class folders into train, val and test folders alone, or rename what is a class, or list the images in a csv of path,label"
     )]
     Mixed {
-        /// The folder.
         folder: String,
         /// Folders that are named like parts.
         parts: String,
@@ -44,12 +43,7 @@ pub enum PhotoError {
     },
     /// Two folders for one part, such as `val` and `validation`.
     #[error("{folder}: two folders for the {part} part; put their class folders into one")]
-    TwoFolders {
-        /// The folder.
-        folder: String,
-        /// The part.
-        part: &'static str,
-    },
+    TwoFolders { folder: String, part: &'static str },
     /// Parts, but none to train on.
     #[error(
         "{place}: parts for validation or test, but none to train on; name the training part `train`, or give one part alone as a set of its own"
@@ -62,10 +56,7 @@ pub enum PhotoError {
     #[error(
         "{folder}: named like a part of a set, but without class folders; put a folder of images for each class into it"
     )]
-    PartWithoutClasses {
-        /// The folder.
-        folder: String,
-    },
+    PartWithoutClasses { folder: String },
     /// A class that is validated or tested on and was never learned.
     #[error(
         "{place}: the {part} part has a class `{class}` that the training part does not have; add it there, or take it out of the {part} part"
@@ -73,9 +64,7 @@ pub enum PhotoError {
     ExtraClass {
         /// The folder or table.
         place: String,
-        /// The part.
         part: &'static str,
-        /// The class.
         class: String,
     },
     /// A word in the column `split` that says nothing.
@@ -83,17 +72,14 @@ pub enum PhotoError {
         "{table}:{line}: the split `{word}` is none of train, validation (or val) and test; write one of these, or give the column another name if it means something else"
     )]
     SplitWord {
-        /// The table.
         table: String,
         /// The line, from 1.
         line: usize,
-        /// The word.
         word: String,
     },
     /// Nothing in the column `split`.
     #[error("{table}:{line}: the split is empty; write train, validation or test on every line, or remove the column")]
     EmptySplit {
-        /// The table.
         table: String,
         /// The line, from 1.
         line: usize,
@@ -101,9 +87,7 @@ pub enum PhotoError {
     /// A file that is both trained and validated (or tested) on.
     #[error("{table}: {path} is in the {first} part and in the {second} part; keep one of the lines")]
     InTwoParts {
-        /// The table.
         table: String,
-        /// The file.
         path: String,
         /// Its first part.
         first: &'static str,
@@ -113,11 +97,9 @@ pub enum PhotoError {
     /// Something else than a file.
     #[error("{table}:{line}: {path} is {what}, not a regular file; list image files only")]
     NotRegular {
-        /// The table.
         table: String,
         /// The line, from 1.
         line: usize,
-        /// The path.
         path: String,
         /// What it is.
         what: &'static str,
@@ -128,9 +110,7 @@ pub enum PhotoError {
         if *count == 1 { "1 image lies".into() } else { format!("{count} images lie") }
     )]
     NoClass {
-        /// The folder.
         folder: String,
-        /// How many.
         count: usize,
         /// One of them.
         first: String,
@@ -138,7 +118,6 @@ pub enum PhotoError {
     /// A class folder whose name is not UTF-8.
     #[error("{folder}: the class folder {name} is not named in UTF-8; rename it, since class names are stored as text")]
     ClassName {
-        /// The folder.
         folder: String,
         /// Its name, as well as it can be shown.
         name: String,
@@ -148,23 +127,19 @@ pub enum PhotoError {
     TooManyClasses {
         /// The folder or table.
         folder: String,
-        /// The limit.
         limit: usize,
     },
     /// A line without exactly a path and a label.
     #[error("{table}:{line}: {found} columns instead of path and label; write `path,label`, with quotes around commas")]
     Columns {
-        /// The table.
         table: String,
         /// The line, from 1.
         line: usize,
-        /// Columns found.
         found: usize,
     },
     /// A quoted field that does not end, or goes on after its end.
     #[error("{table}:{line}: {reason}; write a quote within quotes twice")]
     Quotes {
-        /// The table.
         table: String,
         /// The line, from 1.
         line: usize,
@@ -174,7 +149,6 @@ pub enum PhotoError {
     /// An empty path or label.
     #[error("{table}:{line}: the {column} is empty; give a path and a label")]
     EmptyField {
-        /// The table.
         table: String,
         /// The line, from 1.
         line: usize,
@@ -184,7 +158,6 @@ pub enum PhotoError {
     /// A label that is not UTF-8.
     #[error("{table}:{line}: the label is not UTF-8; save the table as UTF-8")]
     Label {
-        /// The table.
         table: String,
         /// The line, from 1.
         line: usize,
@@ -192,17 +165,12 @@ pub enum PhotoError {
     /// A file that is not there.
     #[error("{table}:{line}: no file {path}; paths are relative to the folder of the table")]
     Missing {
-        /// The table.
         table: String,
         /// The line, from 1.
         line: usize,
-        /// The path.
         path: String,
     },
     /// A table without lines.
     #[error("{table}: lists no files; write a line `path,label` for each image")]
-    EmptyTable {
-        /// The table.
-        table: String,
-    },
+    EmptyTable { table: String },
 }

@@ -1,5 +1,7 @@
 //! What can be wrong with a file of records. Offsets are those of the unpacked bytes.
 
+#![expect(missing_docs, reason = "the message of a variant says what its fields are")]
+
 /// A malformed TFRecord file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -9,7 +11,6 @@ pub enum RecordError {
         "{file}: the length at byte {offset} fails its checksum; the file is damaged or no TFRecord: get it again, or leave bad records out with --skip-bad N (in training data.skip_bad=N)"
     )]
     LengthChecksum {
-        /// Which file.
         file: String,
         /// Where the record begins.
         offset: u64,
@@ -19,11 +20,9 @@ pub enum RecordError {
         "{file}: the record at byte {offset} ({length} bytes) fails its checksum; get the file again, or leave bad records out with --skip-bad N (in training data.skip_bad=N)"
     )]
     DataChecksum {
-        /// Which file.
         file: String,
         /// Where the record begins.
         offset: u64,
-        /// Its length.
         length: u64,
     },
     /// The file ends within a record.
@@ -31,7 +30,6 @@ pub enum RecordError {
         "{file}: truncated: the record at byte {offset} needs {needed} bytes and {left} are left; get the file again, or leave bad records out with --skip-bad N (in training data.skip_bad=N)"
     )]
     Truncated {
-        /// Which file.
         file: String,
         /// Where the record begins.
         offset: u64,
@@ -47,19 +45,15 @@ pub enum RecordError {
         paceline_base::text::bytes(*limit)
     )]
     TooLong {
-        /// Which file.
         file: String,
         /// Where the record begins.
         offset: u64,
-        /// Its length.
         length: u64,
-        /// The limit.
         limit: u64,
     },
     /// Damaged gzip or zlib data.
     #[error("{file}: damaged {packing} data after {offset} unpacked bytes ({reason}); get the file again")]
     Unpacking {
-        /// Which file.
         file: String,
         /// `gzip` or `zlib`.
         packing: &'static str,
@@ -75,17 +69,11 @@ pub enum RecordError {
     NoMemory {
         /// The file with which it was too much.
         file: String,
-        /// The limit.
         limit: u64,
     },
     /// A packed file that is too large to be held in memory.
     #[error(
         "{file}: more than {limit} bytes unpacked, the most that is held in memory; unpack the file: a plain one is mapped"
     )]
-    TooLarge {
-        /// Which file.
-        file: String,
-        /// The limit.
-        limit: u64,
-    },
+    TooLarge { file: String, limit: u64 },
 }

@@ -1,5 +1,7 @@
 //! What can be wrong with a folder of shards.
 
+#![expect(missing_docs, reason = "the message of a variant says what its fields are")]
+
 /// A folder of shards that is not what it says.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -8,14 +10,10 @@ pub enum ShardError {
     #[error(
         "{path}: no record files (.tfrec, .tfrecord, .tfrecords, name-00000-of-00008); give a folder of shards or one file"
     )]
-    NoShards {
-        /// The folder.
-        path: String,
-    },
+    NoShards { path: String },
     /// An index that is no JSON of the right form.
     #[error("{path}: not an index of shards ({reason}); write the shards again with `paceline prepare`")]
     Index {
-        /// The file.
         path: String,
         /// What the parser said, with line and column.
         reason: String,
@@ -23,21 +21,14 @@ pub enum ShardError {
     /// An index of a newer program.
     #[error("{path}: format {found}, and this program knows formats up to {known}; use a newer paceline")]
     NewerIndex {
-        /// The file.
         path: String,
-        /// Its format.
         found: u32,
         /// The newest known one.
         known: u32,
     },
     /// A shard file of an index that lies elsewhere.
     #[error("{path}: the shard name `{file}` is not a plain file name; the index is damaged or hostile")]
-    FileName {
-        /// The index.
-        path: String,
-        /// The name.
-        file: String,
-    },
+    FileName { path: String, file: String },
     /// A part that the index does not have.
     #[error("{path}: no part `{part}`; it has {known}")]
     NoPart {
@@ -52,24 +43,13 @@ pub enum ShardError {
     #[error(
         "{path}: {file} may be of the {first} or of the {second} part by its name; rename it, or move it elsewhere"
     )]
-    TwoParts {
-        /// The folder.
-        path: String,
-        /// The shard.
-        file: String,
-        /// One part.
-        first: &'static str,
-        /// The other.
-        second: &'static str,
-    },
+    TwoParts { path: String, file: String, first: &'static str, second: &'static str },
     /// A shard whose name says no part, among others that do.
     #[error(
         "{path}: {file} says no part by its name, and {other} does; name all shards train-…, validation-… or test-…, or move some elsewhere"
     )]
     NoPartName {
-        /// The folder.
         path: String,
-        /// The shard.
         file: String,
         /// One with a part.
         other: String,
@@ -79,7 +59,6 @@ pub enum ShardError {
         "{path}: its shards are for {parts} by their names, and none is to train on; give the folder of training shards, or one file"
     )]
     NoTraining {
-        /// The folder.
         path: String,
         /// The parts there are.
         parts: String,
@@ -88,20 +67,12 @@ pub enum ShardError {
     #[error(
         "{path}: the {part} shards have a class `{class}` that the training shards do not have; add it there, or take it out"
     )]
-    ExtraClass {
-        /// The folder.
-        path: String,
-        /// The part.
-        part: &'static str,
-        /// The class.
-        class: String,
-    },
+    ExtraClass { path: String, part: &'static str, class: String },
     /// A shard of another size than the index says.
     #[error(
         "{path}: {found} bytes, but the index says {expected}; the shard was changed or not fully copied: copy or prepare it again"
     )]
     Size {
-        /// The shard.
         path: String,
         /// Bytes in the index.
         expected: u64,
@@ -111,7 +82,6 @@ pub enum ShardError {
     /// A shard with another number of records than the index says.
     #[error("{path}: {found} records, but the index says {expected}; the shard was changed: copy or prepare it again")]
     Count {
-        /// The shard.
         path: String,
         /// Records in the index.
         expected: usize,
@@ -147,7 +117,6 @@ pub enum ShardError {
     Numbers {
         /// The folder or file.
         path: String,
-        /// The feature.
         feature: String,
         /// The least and the greatest number of all records.
         range: String,
@@ -157,7 +126,6 @@ pub enum ShardError {
     NotFinite {
         /// File and record.
         place: String,
-        /// The feature.
         feature: String,
     },
     /// A list that is to say the class and does not.
@@ -165,7 +133,6 @@ pub enum ShardError {
     OneHot {
         /// File and record.
         place: String,
-        /// The feature.
         feature: String,
     },
     /// A record without the image that the others have.
@@ -175,7 +142,6 @@ pub enum ShardError {
     MissingImage {
         /// File and record.
         place: String,
-        /// The feature.
         feature: String,
     },
     /// A record without a class.
@@ -195,7 +161,6 @@ pub enum ShardError {
     Class {
         /// File and record.
         place: String,
-        /// The class.
         class: i64,
         /// The largest possible one.
         max: usize,
@@ -207,7 +172,6 @@ pub enum ShardError {
     Names {
         /// Where the second name was seen.
         place: String,
-        /// The class.
         class: u32,
         /// The second name.
         name: String,

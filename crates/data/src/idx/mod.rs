@@ -68,7 +68,7 @@ impl Element {
     }
 
     /// Its name, as in errors.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::U8 => "unsigned byte",
             Self::I8 => "signed byte",

@@ -92,7 +92,7 @@ impl Listing {
     }
 
     /// All photos in one list, whatever they are for.
-    pub fn into_one(self) -> Photos {
+    pub(crate) fn into_one(self) -> Photos {
         let Self { train: mut all, validation, test, left_out, .. } = self;
         for part in [validation, test].into_iter().flatten() {
             for file in &part.files {

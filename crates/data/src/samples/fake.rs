@@ -37,7 +37,7 @@ pub struct FakeSpec {
 
 impl FakeSpec {
     /// How many samples the test part has: a sixth of the training part, as in MNIST.
-    pub fn test_count(&self) -> usize {
+    pub(crate) fn test_count(&self) -> usize {
         (self.count / 6).max(1)
     }
 }
@@ -95,6 +95,7 @@ struct Inner {
     size: usize,
     class_names: Vec<String>,
     count: usize,
+    /// How many samples differ; sample `i` is sample `i % distinct`.
     distinct: usize,
     first: u64,
     bytes: Vec<u8>,
@@ -103,10 +104,10 @@ struct Inner {
 
 impl Fake {
     /// How many bytes are kept at most.
-    pub const MAX_BYTES: usize = 512 << 20;
+    pub(crate) const MAX_BYTES: usize = 512 << 20;
 
     /// How many values a sample has at most.
-    pub const MAX_VALUES: usize = 1 << 24;
+    pub(crate) const MAX_VALUES: usize = 1 << 24;
 
     /// The training part.
     pub fn train(spec: &FakeSpec, seed: u64) -> Self {
@@ -127,11 +128,6 @@ impl Fake {
 
     fn distinct_of(count: usize, size: usize, max_bytes: usize) -> usize {
         count.min((max_bytes / size).max(1))
-    }
-
-    /// How many samples differ; sample `i` is sample `i % distinct`.
-    pub fn distinct(&self) -> usize {
-        self.0.distinct
     }
 
     fn part(spec: &FakeSpec, seed: u64, first: u64, count: usize, max_bytes: usize) -> Self {
@@ -277,7 +273,7 @@ mod tests {
     fn beyond_the_limit_samples_repeat_with_their_labels() {
         let spec: FakeSpec = "fake:8x8:3:1000000000000".parse().unwrap();
         let set = Fake::part(&spec, 1, 5, spec.count, 64 * 10);
-        assert_eq!((set.len(), set.distinct(), set.0.bytes.len()), (1_000_000_000_000, 10, 640));
+        assert_eq!((set.len(), set.0.distinct, set.0.bytes.len()), (1_000_000_000_000, 10, 640));
         for i in [0, 1, 9] {
             assert_eq!(set.features(i), set.features(i + 10_000_000));
             assert_eq!(set.label(i), set.label(i + 10_000_000));

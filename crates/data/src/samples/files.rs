@@ -74,7 +74,7 @@ impl FileImages {
 
     /// Photos for samples of a shape that is known (height, width, channels): another part of a set. Where `fit` is none,
     /// all must have that size.
-    pub fn shaped(photos: Photos, shape: [usize; 3], fit: Option<Fit>) -> Self {
+    pub(crate) fn shaped(photos: Photos, shape: [usize; 3], fit: Option<Fit>) -> Self {
         Self { photos, canvas: Canvas { shape, fit }, identity: OnceLock::new() }
     }
 }

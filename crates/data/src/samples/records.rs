@@ -48,7 +48,7 @@ impl RecordImages {
 
     /// As [`RecordImages::new`], for samples of a shape that is known (height, width, channels): another part of a set.
     /// Where `fit` is none, all images must have that size.
-    pub fn shaped(records: Records, shape: [usize; 3], fit: Option<Fit>) -> Self {
+    pub(crate) fn shaped(records: Records, shape: [usize; 3], fit: Option<Fit>) -> Self {
         let stored = records.encoding().shape();
         Self { records, canvas: Canvas { shape, fit }, stored, fingerprint: OnceLock::new() }
     }

@@ -37,7 +37,7 @@ impl Range {
     }
 
     /// What the numbers mean; none if no meaning fits.
-    pub fn scale(self) -> Option<Scale> {
+    pub(crate) fn scale(self) -> Option<Scale> {
         // A rounding error beyond the end is none of ours.
         const SLACK: f64 = 1e-4;
         match (self.least, self.most) {

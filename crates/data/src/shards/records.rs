@@ -47,7 +47,7 @@ impl Records {
     }
 
     /// The index, if there is one.
-    pub fn index(&self) -> Option<&Index> {
+    pub(crate) fn index(&self) -> Option<&Index> {
         self.index.as_ref()
     }
 
@@ -99,19 +99,19 @@ impl Records {
     }
 
     /// The length of a record and the checksum that its file has of it; see [`Records::is_verified`].
-    pub fn frame(&self, index: usize) -> (u64, u32) {
+    pub(crate) fn frame(&self, index: usize) -> (u64, u32) {
         let (shelf, local) = self.find(index);
         shelf.file.frame(local)
     }
 
     /// Whether the checksums of all records were compared with their data.
-    pub fn is_verified(&self) -> bool {
+    pub(crate) fn is_verified(&self) -> bool {
         self.verified
     }
 
     /// The digests that the index states of the files, in their order; empty without an index. They are not compared with
     /// the files here (see [`ShardOptions::digests`]).
-    pub fn digests(&self) -> &[String] {
+    pub(crate) fn digests(&self) -> &[String] {
         &self.digests
     }
 
@@ -135,7 +135,7 @@ impl Records {
     }
 
     /// How many files.
-    pub fn shards(&self) -> usize {
+    pub(crate) fn shards(&self) -> usize {
         self.files.len()
     }
 
@@ -156,7 +156,7 @@ impl Records {
     }
 
     /// A file with its records, and the number of the first of them.
-    pub fn shard(&self, shard: usize) -> (&File, usize) {
+    pub(crate) fn shard(&self, shard: usize) -> (&File, usize) {
         (&self.files[shard].file, self.files[shard].first)
     }
 
@@ -166,12 +166,12 @@ impl Records {
     }
 
     /// What is wrong with a record, if it is bad and was kept: see [`ShardOptions::lenient`].
-    pub fn bad(&self, index: usize) -> Option<&str> {
+    pub(crate) fn bad(&self, index: usize) -> Option<&str> {
         self.bad.get(&index).map(String::as_str)
     }
 
     /// The file of a record and its number there.
-    pub fn within(&self, index: usize) -> (&str, usize) {
+    pub(crate) fn within(&self, index: usize) -> (&str, usize) {
         let (shelf, local) = self.find(index);
         (shelf.file.contents().name(), local)
     }

@@ -40,7 +40,7 @@ impl Contents {
     ///
     /// # Errors
     /// As there, and [`RecordError::NoMemory`].
-    pub fn open_within(path: &Path, limits: &Limits, to_the_end: bool, memory: &Memory) -> Result<Self> {
+    pub(crate) fn open_within(path: &Path, limits: &Limits, to_the_end: bool, memory: &Memory) -> Result<Self> {
         let mut file = crate::open_regular(path).map_err(DataError::io("read", path))?;
         let meta = file.metadata().map_err(DataError::io("read", path))?;
         let (name, size, stamp) = (path.display().to_string(), meta.len(), Some(Stamp::of(&meta)));
@@ -98,7 +98,7 @@ impl Contents {
     }
 
     /// The name that stands for it in errors.
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 

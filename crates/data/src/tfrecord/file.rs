@@ -29,7 +29,7 @@ impl File {
     ///
     /// # Errors
     /// As [`File::open`], and those that `bad` returns.
-    pub fn open_with(
+    pub(crate) fn open_with(
         path: &Path,
         verify: bool,
         limits: &Limits,
@@ -42,7 +42,7 @@ impl File {
     ///
     /// # Errors
     /// As there, and [`RecordError::NoMemory`](crate::RecordError::NoMemory).
-    pub fn open_within(
+    pub(crate) fn open_within(
         path: &Path,
         verify: bool,
         limits: &Limits,
@@ -137,7 +137,7 @@ impl File {
 
     /// The length of a record and the checksum that the file has of its data, which was compared with the data if `open`
     /// was to verify.
-    pub fn frame(&self, index: usize) -> (u64, u32) {
+    pub(crate) fn frame(&self, index: usize) -> (u64, u32) {
         let (bytes, length) = (self.contents.bytes(), self.get(index).len());
         let checksum = u32_at(bytes, self.starts[index] as usize + HEAD + length).unwrap_or_default();
         (length as u64, checksum)

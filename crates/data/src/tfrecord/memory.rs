@@ -12,7 +12,7 @@ pub struct Memory {
 
 impl Memory {
     /// Bytes for each record of an opened set: where it begins, where its image lies, its class.
-    pub const PER_RECORD: u64 = 20;
+    pub(crate) const PER_RECORD: u64 = 20;
 
     /// At most so many bytes.
     pub fn up_to(limit: u64) -> Self {
@@ -23,7 +23,7 @@ impl Memory {
     ///
     /// # Errors
     /// [`RecordError::NoMemory`] when the set would have more than its limit.
-    pub fn take(&self, bytes: u64, file: &str) -> Result<(), RecordError> {
+    pub(crate) fn take(&self, bytes: u64, file: &str) -> Result<(), RecordError> {
         let used = self.used.fetch_add(bytes, Ordering::Relaxed);
         if used.saturating_add(bytes) > self.limit {
             return Err(RecordError::NoMemory { file: file.into(), limit: self.limit });

@@ -87,7 +87,7 @@ impl Ring {
     }
 
     /// The next position to be filled, once there is room for it; none at the end.
-    pub fn claim(&self, clock: &Clock) -> Option<u64> {
+    pub(crate) fn claim(&self, clock: &Clock) -> Option<u64> {
         let position = self.next.fetch_add(1, SeqCst);
         if position >= self.end {
             return None;
@@ -107,7 +107,7 @@ impl Ring {
     }
 
     /// Fills a claimed row; `fill` says whether it could. A panic of `fill` leaves a failed row, so that nobody waits for it.
-    pub fn fill(&self, position: u64, fill: impl FnOnce(&mut [u8]) -> bool) {
+    pub(crate) fn fill(&self, position: u64, fill: impl FnOnce(&mut [u8]) -> bool) {
         struct Marking<'a>(&'a Ring, u64, bool);
         impl Drop for Marking<'_> {
             fn drop(&mut self) {
@@ -131,7 +131,7 @@ impl Ring {
     }
 
     /// Waits until all these rows are there.
-    pub fn wait(&self, rank: usize, positions: Range<u64>, clock: &Clock) -> Result<(), Gone> {
+    pub(crate) fn wait(&self, rank: usize, positions: Range<u64>, clock: &Clock) -> Result<(), Gone> {
         let Some(last) = positions.end.checked_sub(1).filter(|&last| last >= positions.start) else { return Ok(()) };
         let mut begin = None;
         for position in std::iter::once(last).chain(positions.clone()) {
@@ -167,13 +167,13 @@ impl Ring {
     }
 
     /// Shows a row that was waited for.
-    pub fn look(&self, position: u64, at: impl FnOnce(&[u8])) {
+    pub(crate) fn look(&self, position: u64, at: impl FnOnce(&[u8])) {
         debug_assert!(self.is_done(position), "position {position} was not waited for");
         at(&self.row(position).bytes.read().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// A rank needs nothing before this position.
-    pub fn release(&self, rank: usize, position: u64) {
+    pub(crate) fn release(&self, rank: usize, position: u64) {
         self.ranks[rank].released.store(position, SeqCst);
         if self.sleepers.load(SeqCst) > 0 {
             drop(self.lock());
@@ -182,7 +182,7 @@ impl Ring {
     }
 
     /// Everybody who waits gives up.
-    pub fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.stopped.store(true, SeqCst);
         drop(self.lock());
         self.room.notify_all();

@@ -21,7 +21,7 @@ pub struct AssignedShard {
 /// Spreads images over shards. `given` has the parts that they come in, one after another, with the number of images of
 /// each; where none is for validation, that part is taken class by class from the training part if the settings ask for
 /// it. Then each part is shuffled and cut.
-pub fn assign(
+pub(crate) fn assign(
     given: &[(Role, usize)],
     classes: usize,
     class: &dyn Fn(usize) -> usize,

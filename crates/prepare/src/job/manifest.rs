@@ -164,7 +164,7 @@ impl Manifest {
     }
 
     /// Tells in which settings `self` (what is there) differs from `other` (what is wanted), in words.
-    pub fn differences(&self, other: &Self) -> Option<String> {
+    pub(crate) fn differences(&self, other: &Self) -> Option<String> {
         let (mine, theirs) = (self.settings.table(), other.settings.table());
         let differs: Vec<String> = mine
             .iter()
@@ -199,7 +199,7 @@ impl Items {
     }
 
     /// Goes to the first image of a shard.
-    pub fn seek(&mut self, shard: &PlannedShard) -> Result<()> {
+    pub(crate) fn seek(&mut self, shard: &PlannedShard) -> Result<()> {
         let moved = self.input.seek(SeekFrom::Start(shard.offset));
         moved.map(|_| ()).map_err(|e| Error::io("read", &self.path, &e))
     }

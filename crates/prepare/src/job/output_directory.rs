@@ -49,7 +49,7 @@ pub struct OutputDirectory {
 
 impl OutputDirectory {
     /// Takes the folder, making it if need be.
-    pub fn take(folder: &Path) -> Result<Self> {
+    pub(crate) fn take(folder: &Path) -> Result<Self> {
         if folder.is_file() {
             return Err(Error::user(format!("{} is a file; give a folder for the shards", folder.display())));
         }
@@ -93,22 +93,22 @@ impl OutputDirectory {
     }
 
     /// The folder of the shards.
-    pub fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
     /// Where the job and the temporary files are.
-    pub fn work(&self) -> PathBuf {
+    pub(crate) fn work(&self) -> PathBuf {
         self.folder.join(WORK)
     }
 
     /// Where a new manifest is written, beside the one that may be there.
-    pub fn new_manifest(&self) -> PathBuf {
+    pub(crate) fn new_manifest(&self) -> PathBuf {
         self.work().join(NEW)
     }
 
     /// Puts the new manifest in the place of the old one.
-    pub fn accept_manifest(&self) -> Result<()> {
+    pub(crate) fn accept_manifest(&self) -> Result<()> {
         let (new, work) = (self.new_manifest(), self.work());
         for file in [FILES, MANIFEST] {
             publish(&new.join(file), &work.join(file)).map_err(|e| Error::io("write", &work.join(file), &e))?;
@@ -125,12 +125,12 @@ impl OutputDirectory {
     }
 
     /// The job that was begun here earlier, if any: of an unfinished run, or of a finished one.
-    pub fn begun(&self) -> Result<Option<Manifest>, JobError> {
+    pub(crate) fn begun(&self) -> Result<Option<Manifest>, JobError> {
         if self.work().join(MANIFEST).exists() { Manifest::read(&self.work()).map(Some) } else { Ok(None) }
     }
 
     /// The index, if the folder is complete.
-    pub fn index(&self) -> Result<Option<Index>> {
+    pub(crate) fn index(&self) -> Result<Option<Index>> {
         Ok(Index::read(&self.folder)?)
     }
 
@@ -142,7 +142,7 @@ impl OutputDirectory {
     }
 
     /// Gives the folder back as it was found, if nothing has been made in it.
-    pub fn leave_untouched(self) {
+    pub(crate) fn leave_untouched(self) {
         let work = self.work();
         let nothing = first_entry(&self.folder).is_none() && first_entry(&work.join(DONE)).is_none();
         if nothing || self.folder.join(INDEX).exists() {
@@ -161,30 +161,30 @@ fn first_entry(folder: &Path) -> Option<String> {
 }
 
 /// Where a shard lies until it is whole; `owner` tells processes that make the same shard apart.
-pub fn temporary_path(work: &Path, file: &str, owner: &str) -> PathBuf {
+pub(crate) fn temporary_path(work: &Path, file: &str, owner: &str) -> PathBuf {
     work.join(TEMPORARY).join(format!("{file}.{owner}"))
 }
 
 /// Where a whole shard lies.
-pub fn shard_path(work: &Path, file: &str) -> PathBuf {
+pub(crate) fn shard_path(work: &Path, file: &str) -> PathBuf {
     work.parent().unwrap_or(Path::new(".")).join(file)
 }
 
 /// What is known of a finished shard, if its file is as it was made: `work` is the folder of the job.
-pub fn finished(work: &Path, file: &str) -> Option<FinishedShard> {
+pub(crate) fn finished(work: &Path, file: &str) -> Option<FinishedShard> {
     let note: FinishedShard = serde_json::from_slice(&fs::read(note_path(work, file)).ok()?).ok()?;
     note.shard.check_digest(work.parent()?).ok()?;
     Some(note)
 }
 
 /// Notes that a shard is finished.
-pub fn note_finished(work: &Path, done: &FinishedShard) -> Result<()> {
+pub(crate) fn note_finished(work: &Path, done: &FinishedShard) -> Result<()> {
     let text = serde_json::to_vec(done).map_err(|e| Error::internal(e.to_string()))?;
     atomic::write(&note_path(work, &done.shard.file), &text)
 }
 
 /// Whether a shard was noted as finished; whether its file is whole, only [`finished`] looks.
-pub fn is_noted(work: &Path, file: &str) -> bool {
+pub(crate) fn is_noted(work: &Path, file: &str) -> bool {
     note_path(work, file).exists()
 }
 
@@ -193,7 +193,7 @@ fn note_path(work: &Path, file: &str) -> PathBuf {
 }
 
 /// Gives a synced file its real name, so that the name survives a power cut.
-pub fn publish(temporary: &Path, path: &Path) -> std::io::Result<()> {
+pub(crate) fn publish(temporary: &Path, path: &Path) -> std::io::Result<()> {
     fs::rename(temporary, path)?;
     // File systems that cannot sync a folder do not need it.
     if let Some(Ok(folder)) = path.parent().map(File::open) {

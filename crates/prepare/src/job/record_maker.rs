@@ -47,7 +47,7 @@ impl<'a> RecordMaker<'a> {
     }
 
     /// Writes the record of an image into `record` (cleared first).
-    pub fn make(&mut self, bytes: &[u8], class: usize, record: &mut Vec<u8>) -> Result<(), ImageError> {
+    pub(crate) fn make(&mut self, bytes: &[u8], class: usize, record: &mut Vec<u8>) -> Result<(), ImageError> {
         self.encoding = false;
         let before = self.scratch.times;
         let pixels = self.scratch.decode_to(bytes, self.settings.colour, &self.settings.target())?;
@@ -89,7 +89,7 @@ impl<'a> RecordMaker<'a> {
     }
 
     /// Waiting at either end of the three stages.
-    pub fn waited(&self, starved: Duration, blocked: Duration) {
+    pub(crate) fn waited(&self, starved: Duration, blocked: Duration) {
         self.clocks.decode.starved(starved);
         self.clocks.encode.blocked(blocked);
     }

@@ -29,7 +29,7 @@ pub enum Setting {
 
 impl Setting {
     /// As the field is called.
-    pub fn field(self) -> &'static str {
+    pub(crate) fn field(self) -> &'static str {
         match self {
             Self::Size => "size",
             Self::Quality => "quality",
@@ -122,7 +122,7 @@ pub enum SettingError {
 
 impl SettingError {
     /// Which setting it is about.
-    pub fn setting(&self) -> Setting {
+    pub(crate) fn setting(&self) -> Setting {
         match self {
             Self::Size { .. } => Setting::Size,
             Self::Quality(_) => Setting::Quality,
@@ -135,7 +135,7 @@ impl SettingError {
     }
 
     /// What is wrong and what to do, in the user's words for settings.
-    pub fn message(&self, names: SettingNames) -> String {
+    pub(crate) fn message(&self, names: SettingNames) -> String {
         let name = names.of(self.setting());
         match self {
             Self::Size { width, height } => {
@@ -174,7 +174,7 @@ impl SettingError {
     }
 
     /// The error to show to whoever calls settings by these names.
-    pub fn named(&self, names: SettingNames) -> Error {
+    pub(crate) fn named(&self, names: SettingNames) -> Error {
         let message = self.message(names);
         if let Self::Threads { .. } = self { Error::failure(message) } else { Error::user(message) }
     }

@@ -77,7 +77,7 @@ impl Settings {
     ///
     /// # Errors
     /// The first setting that cannot be.
-    pub fn check(&self) -> Result<(), SettingError> {
+    pub(crate) fn check(&self) -> Result<(), SettingError> {
         let is_side = |side: usize| (1..=LONGEST).contains(&side);
         if !is_side(self.width) || !is_side(self.height) {
             return Err(SettingError::Size { width: self.width, height: self.height });
@@ -121,10 +121,10 @@ macro_rules! names {
             use super::*;
 
             /// The names.
-            pub const NAMES: &[&str] = &[$($name),*];
+            pub(crate) const NAMES: &[&str] = &[$($name),*];
 
             /// The name of a value.
-            pub fn name(value: &$Type) -> &'static str {
+            pub(crate) fn name(value: &$Type) -> &'static str {
                 match value {
                     $($value => $name,)*
                     #[allow(unreachable_patterns)]

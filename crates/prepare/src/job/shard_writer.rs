@@ -43,7 +43,7 @@ pub struct ShardWriter {
 
 impl ShardWriter {
     /// Begins a shard. Its temporary name is this process's own: under Spark two tasks may make the same shard.
-    pub fn begin(work: &Path, planned: &PlannedShard, classes: usize, packing: Packing) -> Result<Self> {
+    pub(crate) fn begin(work: &Path, planned: &PlannedShard, classes: usize, packing: Packing) -> Result<Self> {
         let temporary =
             output_directory::temporary_path(work, &planned.file, &format!("{}.{}", std::process::id(), host()));
         let file = File::create(&temporary).map_err(|e| Error::io("create", &temporary, &e))?;
@@ -66,7 +66,7 @@ impl ShardWriter {
     }
 
     /// Where it is written until it is whole.
-    pub fn name(&self) -> std::path::Display<'_> {
+    pub(crate) fn name(&self) -> std::path::Display<'_> {
         self.temporary.display()
     }
 
@@ -82,12 +82,12 @@ impl ShardWriter {
     }
 
     /// Notes an image that is left out.
-    pub fn skip(&mut self, why: String) {
+    pub(crate) fn skip(&mut self, why: String) {
         self.skipped.push(why);
     }
 
     /// Syncs the file, notes what is in it, and gives it its name.
-    pub fn seal(mut self) -> Result<FinishedShard> {
+    pub(crate) fn seal(mut self) -> Result<FinishedShard> {
         let failed = |e: std::io::Error| lost(&self.temporary, &e);
         let Some(writer) = self.writer.take() else { return Err(Error::internal("a shard was sealed twice")) };
         let Digested { out, hash, bytes } = writer.finish().map_err(failed)?;

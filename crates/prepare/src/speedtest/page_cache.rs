@@ -44,7 +44,7 @@ pub fn can_drop(files: &[PathBuf]) -> Result<(), String> {
 ///
 /// # Errors
 /// Why it was not, in words.
-pub fn was_cold(left: f64, from_disk: Option<u64>, bytes: u64) -> Result<(), String> {
+pub(crate) fn was_cold(left: f64, from_disk: Option<u64>, bytes: u64) -> Result<(), String> {
     if left > LEFT {
         return Err(format!(
             "{:.0} % of it stay in the page cache after posix_fadvise (a file system in memory, files that another program has mapped, or files of others, of which the system does not tell)",
@@ -61,7 +61,7 @@ pub fn was_cold(left: f64, from_disk: Option<u64>, bytes: u64) -> Result<(), Str
 }
 
 /// Bytes that this process has caused to be read from disks, where the system tells.
-pub fn read_from_disk() -> Option<u64> {
+pub(crate) fn read_from_disk() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/io").ok()?;
     text.lines().find_map(|line| line.strip_prefix("read_bytes: ")?.trim().parse().ok())
 }
@@ -95,7 +95,7 @@ fn in_memory(_: &Path) -> Option<&'static str> {
 /// Drops the pages of these files. The first `synced` of them are known to be on the disk; the others are brought there,
 /// since dirty pages stay. (A sync costs milliseconds on a busy disk, and the files do not change.)
 #[cfg(target_os = "linux")]
-pub fn drop_pages(files: &[PathBuf], synced: usize) -> io::Result<()> {
+pub(crate) fn drop_pages(files: &[PathBuf], synced: usize) -> io::Result<()> {
     use std::os::fd::AsRawFd;
     for (number, path) in files.iter().enumerate() {
         let file = File::open(path)?;
@@ -113,7 +113,7 @@ pub fn drop_pages(files: &[PathBuf], synced: usize) -> io::Result<()> {
 
 /// The share of the bytes of these files (of the beginning of large ones) that is in the page cache.
 #[cfg(target_os = "linux")]
-pub fn resident(files: &[PathBuf]) -> io::Result<f64> {
+pub(crate) fn resident(files: &[PathBuf]) -> io::Result<f64> {
     use std::os::fd::AsRawFd;
     // SAFETY: takes a number, gives a number.
     let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.max(1) as usize;
@@ -150,13 +150,13 @@ pub fn resident(files: &[PathBuf]) -> io::Result<f64> {
 
 /// Other systems have no way to drop the pages of one file.
 #[cfg(not(target_os = "linux"))]
-pub fn drop_pages(_: &[PathBuf], _: usize) -> io::Result<()> {
+pub(crate) fn drop_pages(_: &[PathBuf], _: usize) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "this system has no call to drop the page cache of a file"))
 }
 
 /// Other systems are not asked.
 #[cfg(not(target_os = "linux"))]
-pub fn resident(_: &[PathBuf]) -> io::Result<f64> {
+pub(crate) fn resident(_: &[PathBuf]) -> io::Result<f64> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "this system is not asked what its page cache holds"))
 }
 

@@ -82,12 +82,12 @@ impl Head {
     }
 
     /// Length of the whole file.
-    pub fn file_len(&self) -> u64 {
+    pub(crate) fn file_len(&self) -> u64 {
         self.at(self.samples)
     }
 
     /// What stands before the table.
-    pub fn front(&self) -> Vec<u8> {
+    pub(crate) fn front(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.table());
         bytes.extend_from_slice(MAGIC);
         bytes.extend_from_slice(&FORMAT.to_le_bytes());
@@ -108,7 +108,7 @@ impl Head {
     }
 
     /// The head of any such file, whole or under way.
-    pub fn look(file: &File) -> io::Result<Result<Self, Unfit>> {
+    pub(crate) fn look(file: &File) -> io::Result<Result<Self, Unfit>> {
         let damaged = |why: &str| Ok(Err(Unfit::Damaged(why.into())));
         let found = file.metadata()?.len();
         if found < FIXED as u64 {
