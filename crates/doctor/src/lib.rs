@@ -2,6 +2,19 @@
 //!
 //! Each host measures itself (`speed`, `disk`), at the same time as the others; then every pair of hosts measures its link
 //! (`link`), one pair at a time. What follows from the figures is a pure function of them ([`warnings`]).
+//!
+//! ```no_run
+//! use paceline_doctor::{doctor, warnings, write_cluster_file};
+//!
+//! let mut world = paceline_comm::World::alone(); // this machine; some seconds
+//! let found = doctor("runs".as_ref(), &mut world, &|what| println!("measuring: {what}"))?;
+//! println!("{:.0} GFLOP/s", found.hosts[0].host.flops / 1e9);
+//! for warning in warnings(&found) {
+//!     println!("{}", warning.words);
+//! }
+//! write_cluster_file("cluster.toml".as_ref(), &found.cluster_file()?)?;
+//! # Ok::<(), paceline_base::Error>(())
+//! ```
 
 mod disk;
 mod link;

@@ -62,7 +62,7 @@ pub struct Outcome {
 /// The blocks of the product that a rank holds.
 type Held = Slab<(usize, usize)>;
 
-/// See the module's text.
+/// One rank of a product: it multiplies the blocks of its part, and sends and receives those that others need.
 pub struct Rank {
     comm: Box<dyn Comm>,
     all: GroupId,

@@ -10,7 +10,7 @@ use std::ops::Range;
 /// Blocks start at borders of cache lines.
 const LINE: usize = 16;
 
-/// See the module's text. `K` names a block.
+/// Blocks of equal or smaller size, found by a key `K`, in memory that is taken once.
 pub struct Slab<K> {
     values: Floats,
     places: HashMap<K, Range<usize>>,
