@@ -14,7 +14,7 @@
 //! ```
 
 pub mod collective;
-pub mod error;
+mod error;
 pub mod kernel;
 pub mod layout;
 mod monitor;

@@ -57,7 +57,7 @@ impl Rule {
     }
 
     /// Arithmetic per element, for the cost model.
-    pub fn flops_per_element(&self) -> usize {
+    pub(crate) fn flops_per_element(&self) -> usize {
         match self {
             Rule::Sgd => 2,
             Rule::Momentum { .. } => 4,

@@ -101,7 +101,7 @@ impl Region {
     }
 
     /// Position of this region's first element in a row-major buffer laid out as `outer`.
-    pub fn offset_in(&self, outer: &Region) -> usize {
+    pub(crate) fn offset_in(&self, outer: &Region) -> usize {
         let mut offset = 0;
         for (inner, out) in self.axes.iter().zip(&outer.axes) {
             offset = offset * (out.1 - out.0) + (inner.0 - out.0);

@@ -6,7 +6,7 @@ use paceline_base::region::{Region, Strided};
 use paceline_graph::Param;
 
 /// The values of `region` of a parameter, row-major.
-pub fn initial_values(param: &Param, region: &Region, seed: u64) -> Vec<f64> {
+pub(crate) fn initial_values(param: &Param, region: &Region, seed: u64) -> Vec<f64> {
     let stream = Stream::new(seed, Use::Init, param.id, 0);
     let (fan_in, fan_out) = (param.spec.fans.0 as f64, param.spec.fans.1 as f64);
     let value = |coordinate: u64| match param.spec.init {

@@ -39,7 +39,6 @@ mod program;
 mod rank;
 mod train;
 
-pub use init::initial_values;
 pub use rank::{Batch, Next, Rank, Rows, StepResult};
 pub use train::{
     Best, CheckpointEvery, Control, Ended, EpochEvent, Input, Observer, Outcome, Scores, StepEvent, TrainJob,

@@ -14,7 +14,7 @@ use std::ops::Range;
 
 /// One instruction of one rank.
 #[derive(Debug)]
-pub enum Instruction {
+pub(crate) enum Instruction {
     /// Clear the metrics and put the rank's wish into the control word.
     Begin(BufferId),
     /// Put part of each of these samples into a buffer.
@@ -37,7 +37,7 @@ pub enum Instruction {
 
 impl Instruction {
     /// The kernel that it runs, if it runs one.
-    pub fn call(&self) -> Option<&Call> {
+    pub(crate) fn call(&self) -> Option<&Call> {
         match self {
             Self::Run(call) | Self::Update(call) => Some(call),
             _ => None,
@@ -47,7 +47,7 @@ impl Instruction {
 
 /// All instructions of one rank for one kind of step.
 #[derive(Debug)]
-pub struct Program {
+pub(crate) struct Program {
     /// In issue order.
     pub instructions: Vec<Instruction>,
     /// Number of slots for operations under way.
@@ -69,11 +69,11 @@ pub struct Program {
 }
 
 /// Before which instruction a deferred update must be finished, and its number in [`Program::deferred`]; in order.
-pub type Due = Vec<(usize, usize)>;
+pub(crate) type Due = Vec<(usize, usize)>;
 
 /// An update that may be finished in the next step, because nothing in its own depends on it: waiting for the sum of some gradients, and moving parameters by it.
 #[derive(Debug)]
-pub struct DeferredUpdate {
+pub(crate) struct DeferredUpdate {
     /// The wait and the update, by number in [`Program::instructions`].
     pub instructions: Range<usize>,
     /// The buffers that they touch.
@@ -82,7 +82,7 @@ pub struct DeferredUpdate {
 
 impl Program {
     /// When the updates that an `earlier` program deferred must be finished in this one.
-    pub fn due(&self, earlier: &Program) -> Due {
+    pub(crate) fn due(&self, earlier: &Program) -> Due {
         let first = |update: &DeferredUpdate| {
             let touches = |t: &Vec<BufferId>| t.iter().any(|buffer| update.touched.contains(buffer));
             self.touched.iter().position(touches).unwrap_or(self.instructions.len())
@@ -95,7 +95,7 @@ impl Program {
 }
 
 /// Announces every group of the schedule, in the same order on every rank.
-pub fn groups(schedule: &Schedule, comm: &mut dyn Comm) -> Result<HashMap<Vec<usize>, GroupId>> {
+pub(crate) fn groups(schedule: &Schedule, comm: &mut dyn Comm) -> Result<HashMap<Vec<usize>, GroupId>> {
     let mut ids = HashMap::new();
     for task in schedule.phases.iter().flat_map(|p| &p.tasks) {
         if let TaskKind::Collective { group, .. } = &task.kind
@@ -109,7 +109,12 @@ pub fn groups(schedule: &Schedule, comm: &mut dyn Comm) -> Result<HashMap<Vec<us
 }
 
 /// The program of one rank for one phase.
-pub fn program(schedule: &Schedule, phase: usize, rank: usize, groups: &HashMap<Vec<usize>, GroupId>) -> Program {
+pub(crate) fn program(
+    schedule: &Schedule,
+    phase: usize,
+    rank: usize,
+    groups: &HashMap<Vec<usize>, GroupId>,
+) -> Program {
     let tasks = &schedule.phases[phase].tasks;
     let mut instructions = Vec::new();
     let (mut touched, mut deferred): (Vec<Vec<BufferId>>, Vec<DeferredUpdate>) = Default::default();

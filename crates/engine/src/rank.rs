@@ -212,13 +212,13 @@ impl<D: Device, C: Comm> Rank<D, C> {
     }
 
     /// Takes the next `count` sequence numbers, as every rank must do alike.
-    pub fn take_sequence(&mut self, count: u64) -> u64 {
+    pub(crate) fn take_sequence(&mut self, count: u64) -> u64 {
         self.sequence += count;
         self.sequence - count
     }
 
     /// Where the time went since the last call.
-    pub fn take_times(&mut self) -> TimeSplit {
+    pub(crate) fn take_times(&mut self) -> TimeSplit {
         std::mem::take(&mut self.times)
     }
 

@@ -29,7 +29,7 @@
 
 mod contract;
 pub mod cpu;
-pub mod device;
+mod device;
 pub mod reference;
 pub mod tuning;
 

@@ -26,7 +26,7 @@ use crate::message::{
     parse_variable,
 };
 use crate::secret::{self, Side, proof, same};
-use crate::stop::StopSignal;
+use crate::stop_signals::StopSignal;
 use paceline_base::{Error, Kind, Peer, Result};
 use paceline_comm::WaitingRanks;
 use paceline_system::machine;

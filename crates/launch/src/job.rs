@@ -11,7 +11,7 @@ use crate::ports::Ports;
 use crate::reach::{self, Answering};
 use crate::scheduler::Scheduler;
 use crate::server::{Heard, Place, Server, to_channel};
-use crate::stop::{Asked, StopRequests, StopSignal};
+use crate::stop_signals::{Asked, StopRequests, StopSignal};
 use crate::{facts, secret};
 use paceline_base::{Error, Result};
 use paceline_system::machine;

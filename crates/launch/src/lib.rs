@@ -37,7 +37,7 @@ mod reach;
 mod scheduler;
 mod secret;
 mod server;
-mod stop;
+mod stop_signals;
 
 pub use children::Stream;
 pub use client::{Connection, LaunchClient, OnLost, exit_report};
@@ -50,7 +50,7 @@ pub use monitor::Limits;
 pub use output::{COPY_COMMAND, copy_output, keep_output};
 pub use ports::Ports;
 pub use scheduler::{Scheduler, detect};
-pub use stop::{Asked, ECHO, Meaning, StopRequests, StopSignal, UNFINISHED};
+pub use stop_signals::{Asked, ECHO, Meaning, StopRequests, StopSignal, UNFINISHED};
 
 #[cfg(test)]
 mod tests;

@@ -12,7 +12,7 @@
 //! A process that fails also leaves an [`ExitReport`] on standard error: it may have failed to connect, or have lost its connection.
 
 use crate::facts::Facts;
-use crate::stop::StopSignal;
+use crate::stop_signals::StopSignal;
 use paceline_base::Peer;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;

@@ -11,7 +11,7 @@ struct Span {
 }
 
 /// Lays out all buffers of a rank. What no task touches gets no room (a gradient that a fused update never stores).
-pub fn layout(schedule: &Schedule, rank: usize) -> Arena {
+pub(crate) fn layout(schedule: &Schedule, rank: usize) -> Arena {
     let buffers = &schedule.buffers[rank];
     let kept = kept_buffers(schedule, rank);
     let mut used = vec![false; buffers.len()];

@@ -31,7 +31,7 @@ pub enum UpdateMode {
 }
 
 /// Ranks that a plan may have. Lowering makes tasks for all of them, in every process.
-pub const MOST_RANKS: usize = 4096;
+pub(crate) const MOST_RANKS: usize = 4096;
 
 /// How gradients are made smaller on their way between ranks. All but the first make a run statistical.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,7 +7,8 @@
 //!
 //! ```
 //! use paceline_predict::{Options, Predictor};
-//! use paceline_run::{Place, Silent, config::Config, train};
+//! use paceline_config::Config;
+//! use paceline_run::{Place, Silent, train};
 //!
 //! # let folder = std::env::temp_dir().join(format!("paceline-predict-doc-{}", std::process::id()));
 //! let config = Config::from_parts(None, &["data.name=fake:4x4:3:200", "model.hidden=[8]", "train.epochs=1"])?;

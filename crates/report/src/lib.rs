@@ -31,7 +31,7 @@ mod settings;
 mod stages;
 pub mod study;
 mod terminal;
-pub mod verdict;
+mod verdict;
 
 pub use closing::closing_table;
 pub use compare::{Comparison, Row, compare};
@@ -40,6 +40,5 @@ pub use html::{PageIdentity, html, page_identity, study_html, study_identity, wr
 pub use paceline_base::layout::Style;
 pub use preparation::{is_preparation, preparation_table, preparation_words, preparations_table};
 pub use runs::runs_table;
-pub use stages::{preparation_verdict, slowest, stage_table, utilisation};
 pub use terminal::comparison_table;
 pub use verdict::{Level, Topic, Verdict, verdicts};

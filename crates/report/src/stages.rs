@@ -16,12 +16,12 @@ fn is_pooled(stage: &StageFigures) -> bool {
 }
 
 /// How much of its threads' time a stage used, from 0 to 1. Stages of a pool share their threads.
-pub fn utilisation(stage: &StageFigures, seconds: f64) -> f64 {
+pub(crate) fn utilisation(stage: &StageFigures, seconds: f64) -> f64 {
     if seconds > 0.0 && stage.threads > 0 { stage.busy / (seconds * stage.threads as f64) } else { 0.0 }
 }
 
 /// The stage that held the others up: the busiest group of threads, and in a pool the stage that takes most of it.
-pub fn slowest(stages: &[StageFigures], seconds: f64) -> Option<(&StageFigures, f64)> {
+pub(crate) fn slowest(stages: &[StageFigures], seconds: f64) -> Option<(&StageFigures, f64)> {
     let pool: f64 = stages.iter().filter(|s| is_pooled(s)).map(|s| utilisation(s, seconds)).sum();
     stages
         .iter()
@@ -32,7 +32,7 @@ pub fn slowest(stages: &[StageFigures], seconds: f64) -> Option<(&StageFigures, 
 
 /// What the stages of a preparation come to: one sentence with the slowest stage, its share and what would help. `cpu` is what
 /// the process had of the cores, if that is known: a thread that another program pushed aside is busy only by the clock.
-pub fn preparation_verdict(
+pub(crate) fn preparation_verdict(
     stages: &[StageFigures],
     seconds: f64,
     cores: usize,
@@ -92,7 +92,7 @@ fn wanted(cpu: Option<&CpuUse>) -> f64 {
 }
 
 /// The stages as a table: per item, busy, waiting.
-pub fn stage_table(stages: &[StageFigures], seconds: f64, style: Style) -> String {
+pub(crate) fn stage_table(stages: &[StageFigures], seconds: f64, style: Style) -> String {
     let slow = slowest(stages, seconds).map(|(s, _)| s.name.clone());
     let marks: Vec<bool> = stages.iter().map(|s| Some(&s.name) == slow.as_ref()).collect();
     let percent = |part: f64, s: &StageFigures| {

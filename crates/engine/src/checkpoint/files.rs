@@ -26,7 +26,7 @@ pub enum TensorData {
 
 impl TensorData {
     /// Copies `n` numbers of the same type from another.
-    pub fn copy_from(&mut self, at: usize, from: &TensorData, start: usize, n: usize) {
+    pub(crate) fn copy_from(&mut self, at: usize, from: &TensorData, start: usize, n: usize) {
         match (self, from) {
             (TensorData::F32(a), TensorData::F32(b)) => a[at..at + n].copy_from_slice(&b[start..start + n]),
             (TensorData::F64(a), TensorData::F64(b)) => a[at..at + n].copy_from_slice(&b[start..start + n]),
@@ -141,7 +141,7 @@ impl Checkpoint {
     }
 
     /// An optimiser state.
-    pub fn optimizer_tensor(&self, name: &str) -> Result<&Tensor> {
+    pub(crate) fn optimizer_tensor(&self, name: &str) -> Result<&Tensor> {
         self.find(&self.optimizer, name, "optimiser state")
     }
 

@@ -160,7 +160,7 @@ fn values(staging: &Staging) -> TensorData {
 
 /// Walks the elements of one bucket entry that lie in `range` of the bucket: (place in `range`, place in the whole
 /// tensor, run).
-pub fn walk_entry(
+pub(super) fn walk_entry(
     bucket: &Bucket,
     entry: usize,
     shape: &[usize],

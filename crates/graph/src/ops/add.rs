@@ -7,7 +7,7 @@ use std::ops::Range;
 
 /// Adds inputs of equal shape.
 #[derive(Debug)]
-pub struct Add {
+pub(crate) struct Add {
     /// How many tensors are added, at least two.
     pub inputs: usize,
 }

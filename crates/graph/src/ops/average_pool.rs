@@ -21,7 +21,7 @@ fn backward(dims: PoolDims, divisor: usize) -> Vec<Launch> {
 
 /// The mean of each window.
 #[derive(Debug)]
-pub struct AveragePool {
+pub(crate) struct AveragePool {
     /// Window, stride and padding; padding counts as zeros.
     pub slide: Slide,
 }
@@ -69,7 +69,7 @@ impl Operator for AveragePool {
 
 /// The mean of each channel over the whole image.
 #[derive(Debug)]
-pub struct GlobalAveragePool;
+pub(crate) struct GlobalAveragePool;
 
 impl GlobalAveragePool {
     fn local(local: &Local<'_>) -> (PoolDims, usize) {

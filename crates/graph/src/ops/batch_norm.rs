@@ -16,7 +16,7 @@ use std::ops::Range;
 
 /// Normalises each channel over the global batch and all pixels.
 #[derive(Debug)]
-pub struct BatchNorm {
+pub(crate) struct BatchNorm {
     /// Keeps the division finite.
     pub eps: f64,
     /// Share of each batch in the running moments.

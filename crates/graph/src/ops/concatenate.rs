@@ -9,7 +9,7 @@ use std::ops::Range;
 
 /// Joins inputs along one axis.
 #[derive(Debug)]
-pub struct Concatenate {
+pub(crate) struct Concatenate {
     /// How many tensors are joined, at least two.
     pub inputs: usize,
     /// Which axis of [sample, …]; the last if `None`.

@@ -15,7 +15,7 @@ use std::ops::Range;
 
 /// A two-dimensional convolution, channels last, with groups and dilation.
 #[derive(Debug)]
-pub struct Conv {
+pub(crate) struct Conv {
     /// Channels of the output.
     pub channels: usize,
     /// Channels that the input must have; any number if `None`.

@@ -12,7 +12,7 @@ use std::ops::Range;
 
 /// A dense layer.
 #[derive(Debug)]
-pub struct Dense {
+pub(crate) struct Dense {
     /// Output features of the whole layer.
     pub units: usize,
     /// Whether a bias is added.

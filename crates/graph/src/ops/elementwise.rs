@@ -8,7 +8,7 @@ use std::ops::Range;
 
 /// An activation function.
 #[derive(Debug)]
-pub struct Activate(pub Activation);
+pub(crate) struct Activate(pub Activation);
 
 impl Operator for Activate {
     fn kind(&self) -> String {
@@ -49,7 +49,7 @@ impl Operator for Activate {
 
 /// Dropout: in training each element is kept with probability 1 − rate and scaled; in evaluation nothing happens.
 #[derive(Debug)]
-pub struct Dropout {
+pub(crate) struct Dropout {
     /// Share of elements set to zero.
     pub rate: f64,
 }

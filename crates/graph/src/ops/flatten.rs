@@ -8,7 +8,7 @@ use std::ops::Range;
 
 /// Joins all axes of a sample.
 #[derive(Debug)]
-pub struct Flatten;
+pub(crate) struct Flatten;
 
 impl Operator for Flatten {
     fn kind(&self) -> String {

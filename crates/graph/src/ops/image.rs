@@ -10,12 +10,12 @@ use paceline_base::{Error, Result};
 use std::ops::Range;
 
 /// `28×28` or `192×192×3`, as messages say it.
-pub fn sizes(shape: &[usize]) -> String {
+pub(super) fn sizes(shape: &[usize]) -> String {
     shape.iter().map(ToString::to_string).collect::<Vec<_>>().join("×")
 }
 
 /// Height, width and channels of an image; a shape with two axes has one channel.
-pub fn image(what: &str, shape: &[usize]) -> Result<[usize; 3]> {
+pub(super) fn image(what: &str, shape: &[usize]) -> Result<[usize; 3]> {
     match *shape {
         [h, w] => Ok([h, w, 1]),
         [h, w, c] => Ok([h, w, c]),
@@ -26,22 +26,22 @@ pub fn image(what: &str, shape: &[usize]) -> Result<[usize; 3]> {
 }
 
 /// Channels of a sample: the last axis of [channels] and [height, width, channels], one for [height, width].
-pub fn channels(shape: &[usize]) -> usize {
+pub(super) fn channels(shape: &[usize]) -> usize {
     if shape.len() == 2 { 1 } else { shape[shape.len() - 1] }
 }
 
 /// Channels in a region whose first axis is the sample, like [`channels`].
-pub fn region_channels(region: &Region) -> usize {
+pub(super) fn region_channels(region: &Region) -> usize {
     if region.rank() == 3 { 1 } else { region.range(region.rank() - 1).len() }
 }
 
 /// The same region with other channels; one without a channel axis stays as it is.
-pub fn with_channels(region: &Region, range: Range<usize>) -> Region {
+pub(super) fn with_channels(region: &Region, range: Range<usize>) -> Region {
     if region.rank() == 3 { region.clone() } else { region.with(region.rank() - 1, range) }
 }
 
 /// `sample, height, width` and, if the image has a channel axis, `out` over that many channels.
-pub fn image_dims(batch: usize, [height, width]: [usize; 2], channels: Option<usize>) -> Vec<SplitDim> {
+pub(super) fn image_dims(batch: usize, [height, width]: [usize; 2], channels: Option<usize>) -> Vec<SplitDim> {
     let mut dims = vec![
         SplitDim { name: "sample", extent: batch },
         SplitDim { name: "height", extent: height },
@@ -53,7 +53,7 @@ pub fn image_dims(batch: usize, [height, width]: [usize; 2], channels: Option<us
 
 /// How a window slides over an image, down and across.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slide {
+pub(crate) struct Slide {
     /// Taps of the window.
     pub window: [usize; 2],
     /// Steps between windows.
@@ -66,7 +66,7 @@ pub struct Slide {
 
 impl Slide {
     /// The window, and what is not as usual: steps (unless they are `usual`), zeros around, gaps between taps.
-    pub fn words(&self, usual: [usize; 2]) -> String {
+    pub(crate) fn words(&self, usual: [usize; 2]) -> String {
         let pair = |[a, b]: [usize; 2]| if a == b { a.to_string() } else { format!("{a}×{b}") };
         let mut words = format!("{}×{}", self.window[0], self.window[1]);
         if self.stride != usual {
@@ -88,7 +88,7 @@ impl Slide {
 
     /// Rows and columns of the output for an image of this size (only whole windows count, as in PyTorch), or an error
     /// that says what does not fit.
-    pub fn output(&self, what: &str, shape: &[usize]) -> Result<[usize; 2]> {
+    pub(crate) fn output(&self, what: &str, shape: &[usize]) -> Result<[usize; 2]> {
         let side = [shape[0], shape[1]];
         let name = |n: [usize; 2]| format!("{}×{}", n[0], n[1]);
         for (key, value) in [("window", self.window), ("stride", self.stride), ("dilation", self.dilation)] {
@@ -120,7 +120,7 @@ impl Slide {
 
     /// The input that `out` of the output reads along an axis, clipped to the image. The last part takes the rows behind
     /// its last window too, which nobody else reads: then what is read whole needs no copy of its own.
-    pub fn reads(&self, axis: usize, out: &Range<usize>, extent: usize) -> Range<usize> {
+    pub(crate) fn reads(&self, axis: usize, out: &Range<usize>, extent: usize) -> Range<usize> {
         if out.is_empty() {
             return 0..0;
         }
@@ -132,7 +132,7 @@ impl Slide {
     }
 
     /// The zeros above (or before) what a part reads: none, unless it begins at the edge of the image.
-    pub fn local_pad(&self, out: &Region, input: &Region) -> [usize; 2] {
+    pub(crate) fn local_pad(&self, out: &Region, input: &Region) -> [usize; 2] {
         [0, 1].map(|a| input.range(1 + a).start + self.pad[a] - out.range(1 + a).start * self.stride[a])
     }
 }

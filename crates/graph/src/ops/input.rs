@@ -6,7 +6,7 @@ use std::ops::Range;
 
 /// Samples of the data set.
 #[derive(Debug)]
-pub struct Input {
+pub(crate) struct Input {
     /// Shape of one sample.
     pub shape: Vec<usize>,
 }

@@ -10,7 +10,7 @@ use std::ops::Range;
 
 /// Layer normalisation over the last axis.
 #[derive(Debug)]
-pub struct LayerNorm {
+pub(crate) struct LayerNorm {
     /// Keeps the division finite.
     pub eps: f64,
 }

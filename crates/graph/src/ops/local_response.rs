@@ -9,7 +9,7 @@ use std::ops::Range;
 
 /// Local response normalisation over channels.
 #[derive(Debug)]
-pub struct LocalResponseNorm {
+pub(crate) struct LocalResponseNorm {
     /// Channels in a window.
     pub size: usize,
     /// α, the weight of the neighbours' squares.

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 /// The end of the network.
 #[derive(Debug)]
-pub struct LossOp {
+pub(crate) struct LossOp {
     /// Its formula.
     pub loss: Loss,
     /// Classes of the data set.

@@ -11,7 +11,7 @@ use std::ops::Range;
 
 /// The maximum of each window.
 #[derive(Debug)]
-pub struct MaxPool {
+pub(crate) struct MaxPool {
     /// Window, stride and padding; padding counts as absent.
     pub slide: Slide,
 }

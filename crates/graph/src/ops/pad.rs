@@ -9,7 +9,7 @@ use std::ops::Range;
 
 /// Puts zeros around an image.
 #[derive(Debug)]
-pub struct PadZeros {
+pub(crate) struct PadZeros {
     /// Rows above and below, columns before and behind.
     pub pad: [usize; 2],
 }

@@ -74,7 +74,7 @@ fn stem(channels: usize, kernel: usize, stride: usize) -> Vec<LayerSpec> {
 }
 
 /// ResNet-18, for images in colour of 224×224 and others from 32×32 up.
-pub fn resnet18() -> Vec<LayerSpec> {
+pub(super) fn resnet18() -> Vec<LayerSpec> {
     let mut layers = stem(64, 7, 2);
     layers.push(LayerSpec {
         window: Some(Pair::Both(3)),
@@ -87,7 +87,7 @@ pub fn resnet18() -> Vec<LayerSpec> {
 }
 
 /// A residual network of 14 layers for images in colour of 32×32, such as CIFAR-10's: widths 16, 32 and 64.
-pub fn resnet_small() -> Vec<LayerSpec> {
+pub(super) fn resnet_small() -> Vec<LayerSpec> {
     let mut layers = stem(16, 3, 1);
     stages(&mut layers, "relu".into(), 16, &[(16, 2), (32, 2), (64, 2)]);
     close(&mut layers, 0.0)
@@ -95,7 +95,7 @@ pub fn resnet_small() -> Vec<LayerSpec> {
 
 /// A residual network for a few thousand photos of 192×192: narrow where images are large (0.3 GFLOP forward), dropout
 /// before the last layer.
-pub fn flowers_net() -> Vec<LayerSpec> {
+pub(super) fn flowers_net() -> Vec<LayerSpec> {
     let mut layers = stem(32, 3, 2);
     layers.push(LayerSpec { window: Some(Pair::Both(2)), ..layer("maxpool", "max-pool") });
     stages(&mut layers, "maxpool".into(), 32, &[(32, 1), (64, 1), (128, 1), (256, 1)]);

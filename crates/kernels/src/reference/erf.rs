@@ -17,7 +17,7 @@ pub fn erf(x: f64) -> f64 {
 }
 
 /// erfc(x) = 1 − erf(x), with small *relative* error also where it is tiny.
-pub fn erfc(x: f64) -> f64 {
+pub(crate) fn erfc(x: f64) -> f64 {
     if x < 0.0 {
         1.0 + erf(-x)
     } else if x < 0.5 {

@@ -8,7 +8,7 @@ use paceline_base::kernel::{BufferId, Call, Fusion, Kernel};
 use paceline_base::op::Activation;
 
 /// Joins what can be joined, in every phase.
-pub fn fuse(schedule: &mut Schedule, fusions: &[Fusion]) {
+pub(crate) fn fuse(schedule: &mut Schedule, fusions: &[Fusion]) {
     for phase in 0..schedule.phases.len() {
         let tasks = &mut schedule.phases[phase].tasks;
         with_activation(tasks, fusions);

@@ -12,7 +12,7 @@ struct Access {
 }
 
 /// For each task of a phase, what must be done before it.
-pub fn derive(schedule: &Schedule, phase: usize) -> Vec<Vec<Edge>> {
+pub(super) fn derive(schedule: &Schedule, phase: usize) -> Vec<Vec<Edge>> {
     let tasks = &schedule.phases[phase].tasks;
     let mut seen: HashMap<(usize, BufferId), Vec<Access>> = HashMap::new();
     let mut early: Vec<(usize, usize, BufferId, Range<usize>)> = Vec::new();

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// What the parts of a node have yet to do: their launches from a sum over parts on.
 #[derive(Default)]
-pub struct PendingParts {
+pub(super) struct PendingParts {
     waiting: Vec<PendingPart>,
 }
 
@@ -27,7 +27,7 @@ struct PendingPart {
 
 impl Step<'_> {
     /// Runs a part up to its first sum over parts.
-    pub fn begin(
+    pub(super) fn begin(
         &mut self,
         node: NodeId,
         part: usize,
@@ -43,7 +43,7 @@ impl Step<'_> {
     }
 
     /// Takes the sums, and runs what waited for them.
-    pub fn finish(&mut self, node: NodeId, mut pending: PendingParts) {
+    pub(super) fn finish(&mut self, node: NodeId, mut pending: PendingParts) {
         while let Some(Launch::SumParts { saved, param }) = pending.waiting.first().and_then(|w| w.launches.front()) {
             let (saved, param) = (*saved, *param);
             let parts: Vec<usize> = pending.waiting.iter().map(|w| w.part).collect();
@@ -109,7 +109,7 @@ impl Step<'_> {
 
     /// Of several parts on one rank that move the same values, the first does it; the others read and move a copy that is
     /// taken before, so that the values are moved once.
-    pub fn copy_moved(&mut self, node: NodeId, index: usize) {
+    pub(super) fn copy_moved(&mut self, node: NodeId, index: usize) {
         let graph = self.context.graph;
         let part = self.parts.of[node][index].clone();
         for (i, param) in graph.nodes[node].params.iter().enumerate().filter(|(_, p)| !p.spec.trained) {

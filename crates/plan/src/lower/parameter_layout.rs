@@ -12,7 +12,7 @@ use std::collections::{BTreeSet, HashMap};
 
 /// The buffers of one parameter region on one rank.
 #[derive(Clone, Debug)]
-pub struct ParameterSlot {
+pub(super) struct ParameterSlot {
     /// The values.
     pub param: BufferId,
     /// The gradient; what is not trained has none.
@@ -20,7 +20,7 @@ pub struct ParameterSlot {
 }
 
 /// Every parameter region with its slot on each rank that holds it, and the buckets they lie in.
-pub struct ParameterLayout {
+pub(super) struct ParameterLayout {
     /// The buckets, in the order in which the backward pass completes them.
     pub buckets: Vec<Bucket>,
     by_region: HashMap<(NodeId, usize, Region, usize), ParameterSlot>,
@@ -28,7 +28,7 @@ pub struct ParameterLayout {
 
 impl ParameterLayout {
     /// Groups parameter regions by their holders and lays them into buckets, last layer first.
-    pub fn new(graph: &Graph, plan: &Plan, rule: Rule, buffers: &mut Buffers) -> Result<Self> {
+    pub(super) fn new(graph: &Graph, plan: &Plan, rule: Rule, buffers: &mut Buffers) -> Result<Self> {
         let parts = plan.parts(graph, usize::MAX >> 16)?;
         let mut buckets: Vec<Bucket> = Vec::new();
         let mut keys: Vec<Vec<(NodeId, usize)>> = Vec::new();
@@ -116,12 +116,12 @@ impl ParameterLayout {
     }
 
     /// The slot of a parameter region on a rank that holds it.
-    pub fn slot(&self, node: NodeId, param: usize, region: &Region, rank: usize) -> &ParameterSlot {
+    pub(super) fn slot(&self, node: NodeId, param: usize, region: &Region, rank: usize) -> &ParameterSlot {
         &self.by_region[&(node, param, region.clone(), rank)]
     }
 
     /// All slots of one node: (parameter, region, rank, slot), in a fixed order.
-    pub fn of_node(&self, node: NodeId) -> Vec<(usize, &Region, usize, &ParameterSlot)> {
+    pub(super) fn of_node(&self, node: NodeId) -> Vec<(usize, &Region, usize, &ParameterSlot)> {
         let mut slots: Vec<_> = self
             .by_region
             .iter()

@@ -12,7 +12,7 @@ use paceline_graph::NodeId;
 
 /// A region in a buffer of a rank.
 #[derive(Clone, Debug)]
-pub struct Held<'r> {
+pub(super) struct Held<'r> {
     pub rank: usize,
     pub buffer: BufferId,
     pub region: &'r Region,
@@ -20,7 +20,7 @@ pub struct Held<'r> {
 
 impl Step<'_> {
     /// A buffer on `rank` that holds `region` of `node`'s output, made if it is not there.
-    pub fn resolve(&mut self, node: NodeId, region: &Region, rank: usize) -> BufferId {
+    pub(super) fn resolve(&mut self, node: NodeId, region: &Region, rank: usize) -> BufferId {
         if let Some(&buffer) = self.here.get(&(node, region.clone(), rank)) {
             return buffer;
         }
@@ -66,7 +66,7 @@ impl Step<'_> {
     }
 
     /// The gradient of one produced piece: the sum over all consumers, in consumer and part order.
-    pub fn output_grad(&mut self, node: NodeId, piece: &Produced) -> BufferId {
+    pub(super) fn output_grad(&mut self, node: NodeId, piece: &Produced) -> BufferId {
         let graph = self.context.graph;
         let mut contributions: Vec<(usize, BufferId, Region, Region)> = Vec::new();
         for (consumer, n) in graph.nodes.iter().enumerate().skip(node + 1) {
@@ -110,7 +110,7 @@ impl Step<'_> {
     }
 
     /// Copies or adds `shared` from one held region to another, through a transfer if they are on different ranks.
-    pub fn move_region(
+    pub(super) fn move_region(
         &mut self,
         node: NodeId,
         part: usize,
@@ -154,12 +154,12 @@ impl Step<'_> {
     }
 
     /// A buffer that lives within this step.
-    pub fn buffer(&mut self, rank: usize, name: String, len: usize) -> BufferId {
+    pub(super) fn buffer(&mut self, rank: usize, name: String, len: usize) -> BufferId {
         self.buffers.add(rank, name, len, Life::Step(self.context.phase))
     }
 
     /// Adds a kernel task.
-    pub fn kernel(&mut self, node: NodeId, part: usize, rank: usize, kernel: Kernel, args: Vec<BufferId>) {
+    pub(super) fn kernel(&mut self, node: NodeId, part: usize, rank: usize, kernel: Kernel, args: Vec<BufferId>) {
         let size = self.buffers.of[rank][args[args.len() - 1].0 as usize].len;
         self.task(rank, Some(node), part, TaskKind::Compute(Call { kernel, args }), size, false);
     }

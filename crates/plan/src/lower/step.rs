@@ -14,7 +14,7 @@ use paceline_graph::{Graph, NodeId};
 use std::collections::{HashMap, HashSet};
 
 /// What does not change during the lowering of a step.
-pub struct Context<'a> {
+pub(super) struct Context<'a> {
     pub graph: &'a Graph,
     pub layout: &'a ParameterLayout,
     pub metrics: &'a [BufferId],
@@ -25,14 +25,14 @@ pub struct Context<'a> {
 
 /// A region of an output, and the buffer that holds it.
 #[derive(Clone, Debug)]
-pub struct Produced {
+pub(super) struct Produced {
     pub rank: usize,
     pub region: Region,
     pub buffer: BufferId,
 }
 
 /// A step while it is lowered.
-pub struct Step<'a> {
+pub(super) struct Step<'a> {
     pub context: &'a Context<'a>,
     pub buffers: &'a mut Buffers,
     pub parts: Parts,
@@ -58,7 +58,7 @@ pub struct Step<'a> {
 }
 
 /// Lowers one kind of step to its tasks.
-pub fn lower_step(context: &Context<'_>, parts: Parts, samples: usize, buffers: &mut Buffers) -> Vec<Task> {
+pub(super) fn lower_step(context: &Context<'_>, parts: Parts, samples: usize, buffers: &mut Buffers) -> Vec<Task> {
     let nodes = context.graph.nodes.len();
     let mut step = Step {
         context,
@@ -100,7 +100,15 @@ pub fn lower_step(context: &Context<'_>, parts: Parts, samples: usize, buffers: 
 
 impl Step<'_> {
     /// Appends a task; messages and collectives get the next sequence number.
-    pub fn task(&mut self, rank: usize, node: Option<NodeId>, part: usize, kind: TaskKind, size: usize, message: bool) {
+    pub(super) fn task(
+        &mut self,
+        rank: usize,
+        node: Option<NodeId>,
+        part: usize,
+        kind: TaskKind,
+        size: usize,
+        message: bool,
+    ) {
         let seq = message.then(|| {
             self.seq += 1;
             self.seq - 1
@@ -109,7 +117,7 @@ impl Step<'_> {
     }
 
     /// A collective among these ranks; one rank alone needs none.
-    pub fn collective(
+    pub(super) fn collective(
         &mut self,
         node: Option<NodeId>,
         what: Collective,
@@ -124,7 +132,7 @@ impl Step<'_> {
     }
 
     /// Whether gradients are wanted at all.
-    pub fn training(&self) -> bool {
+    pub(super) fn training(&self) -> bool {
         self.context.kind == PhaseKind::Train
     }
 
@@ -235,7 +243,7 @@ impl Step<'_> {
     }
 
     /// The labels of these samples, loaded once.
-    pub fn labels(&mut self, node: NodeId, rows: &Region, rank: usize) -> BufferId {
+    pub(super) fn labels(&mut self, node: NodeId, rows: &Region, rank: usize) -> BufferId {
         let key = (node, rows.clone(), rank);
         if let Some(&buffer) = self.here.get(&key) {
             return buffer;

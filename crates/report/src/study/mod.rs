@@ -5,7 +5,7 @@
 
 mod analysis;
 mod csv;
-pub mod stats;
+mod stats;
 mod terminal;
 mod words;
 

@@ -6,15 +6,15 @@ use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// The confidence of all intervals.
-pub const CONFIDENCE: f64 = 0.95;
+pub(super) const CONFIDENCE: f64 = 0.95;
 
 /// Mean; NaN for nothing.
-pub fn mean(values: &[f64]) -> f64 {
+pub(super) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
 /// Standard deviation of a sample; none for fewer than two values.
-pub fn deviation(values: &[f64]) -> Option<f64> {
+pub(super) fn deviation(values: &[f64]) -> Option<f64> {
     (values.len() > 1).then(|| {
         let centre = mean(values);
         let squares: f64 = values.iter().map(|v| (v - centre).powi(2)).sum();
@@ -23,7 +23,7 @@ pub fn deviation(values: &[f64]) -> Option<f64> {
 }
 
 /// Coefficient of variation: standard deviation ÷ mean.
-pub fn variation(values: &[f64]) -> Option<f64> {
+pub(super) fn variation(values: &[f64]) -> Option<f64> {
     deviation(values).map(|d| d / mean(values))
 }
 
@@ -57,7 +57,7 @@ impl Linear {
 }
 
 /// The line of least squares; none where x takes one value only.
-pub fn linear(points: &[(f64, f64)]) -> Option<Linear> {
+pub(super) fn linear(points: &[(f64, f64)]) -> Option<Linear> {
     let n = points.len() as f64;
     let (mx, my) = (points.iter().map(|p| p.0).sum::<f64>() / n, points.iter().map(|p| p.1).sum::<f64>() / n);
     let (mut xx, mut xy, mut yy) = (0.0, 0.0, 0.0);
@@ -113,7 +113,7 @@ impl Quadratic {
 }
 
 /// The parabola of least squares; none where x takes fewer than three values.
-pub fn quadratic(points: &[(f64, f64)]) -> Option<Quadratic> {
+pub(super) fn quadratic(points: &[(f64, f64)]) -> Option<Quadratic> {
     let mut xs: Vec<f64> = points.iter().map(|p| p.0).collect();
     let (mx, my) = (mean(&xs), points.iter().map(|p| p.1).sum::<f64>() / points.len() as f64);
     xs.sort_by(f64::total_cmp);
@@ -152,7 +152,7 @@ pub fn quadratic(points: &[(f64, f64)]) -> Option<Quadratic> {
 }
 
 /// Spearman's correlation: Pearson's of the ranks, equal values sharing theirs.
-pub fn spearman(points: &[(f64, f64)]) -> Option<f64> {
+pub(super) fn spearman(points: &[(f64, f64)]) -> Option<f64> {
     let ranks = |values: Vec<f64>| {
         let mut order: Vec<usize> = (0..values.len()).collect();
         order.sort_by(|&i, &j| values[i].total_cmp(&values[j]));
@@ -171,7 +171,7 @@ pub fn spearman(points: &[(f64, f64)]) -> Option<f64> {
 
 /// How many times as large one thing is as another, with its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Ratio {
+pub(super) struct Ratio {
     /// Geometric mean over the blocks.
     pub value: f64,
     /// Lower end of the interval.
@@ -184,7 +184,7 @@ pub struct Ratio {
 
 impl Ratio {
     /// Whether it differs from 1 beyond the noise.
-    pub fn clear(&self) -> bool {
+    pub(super) fn clear(&self) -> bool {
         self.low > 1.0 || self.high < 1.0
     }
 }
@@ -195,12 +195,12 @@ const MANY: usize = 6;
 /// The ratio a ÷ b over blocks of measurements made under the same conditions (geometric means, so that no block
 /// outweighs another). With many blocks the interval comes from how the blocks differ, with few from the repetitions
 /// within them if these tell more; none where there is nothing to judge by.
-pub fn ratio(blocks: &[(Vec<f64>, Vec<f64>)]) -> Option<Ratio> {
+pub(super) fn ratio(blocks: &[(Vec<f64>, Vec<f64>)]) -> Option<Ratio> {
     ratio_at(blocks, CONFIDENCE)
 }
 
 /// The value of [`ratio`] by itself, which there is also where nothing tells how sure it is.
-pub fn ratio_value(blocks: &[(Vec<f64>, Vec<f64>)]) -> Option<f64> {
+pub(super) fn ratio_value(blocks: &[(Vec<f64>, Vec<f64>)]) -> Option<f64> {
     let log = |v: &[f64]| mean(&v.iter().map(|x| x.ln()).collect::<Vec<_>>());
     let differences: Vec<f64> =
         blocks.iter().filter(|(a, b)| !a.is_empty() && !b.is_empty()).map(|(a, b)| log(a) - log(b)).collect();
@@ -208,7 +208,7 @@ pub fn ratio_value(blocks: &[(Vec<f64>, Vec<f64>)]) -> Option<f64> {
 }
 
 /// The variance of logarithms within groups of equal conditions, and its degrees of freedom.
-pub fn pooled(groups: &[Vec<f64>]) -> (f64, f64) {
+pub(super) fn pooled(groups: &[Vec<f64>]) -> (f64, f64) {
     let squares = |v: &[f64]| {
         let logs: Vec<f64> = v.iter().map(|x| x.ln()).collect();
         logs.iter().map(|x| (x - mean(&logs)).powi(2)).sum::<f64>()
@@ -219,7 +219,11 @@ pub fn pooled(groups: &[Vec<f64>]) -> (f64, f64) {
 
 /// [`ratio`] where the noise is known from more than these blocks (see [`pooled`]), and with a given confidence: of
 /// several comparisons, each must be surer for all of them to be sure enough.
-pub fn ratio_given(blocks: &[(Vec<f64>, Vec<f64>)], (variance, freedom): (f64, f64), confidence: f64) -> Option<Ratio> {
+pub(super) fn ratio_given(
+    blocks: &[(Vec<f64>, Vec<f64>)],
+    (variance, freedom): (f64, f64),
+    confidence: f64,
+) -> Option<Ratio> {
     if freedom < 1.0 {
         return ratio_at(blocks, confidence);
     }
@@ -257,7 +261,7 @@ fn ratio_at(blocks: &[(Vec<f64>, Vec<f64>)], confidence: f64) -> Option<Ratio> {
 }
 
 /// The value that Student's t with so many degrees of freedom (above 0) stays below with probability `p`; NaN where there is none.
-pub fn student_quantile(p: f64, freedom: f64) -> f64 {
+pub(super) fn student_quantile(p: f64, freedom: f64) -> f64 {
     StudentsT::new(0.0, 1.0, freedom).map_or(f64::NAN, |t| t.inverse_cdf(p))
 }
 

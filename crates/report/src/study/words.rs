@@ -76,7 +76,7 @@ fn interval(ratio: &Ratio) -> String {
 }
 
 /// Files against records: under the grid's condition if both have it.
-pub fn forms(files: &Series, records: &Series) -> Option<Verdict> {
+pub(super) fn forms(files: &Series, records: &Series) -> Option<Verdict> {
     let condition = files.grid;
     let ratio = stats::ratio(&blocks(records.under(condition), files.under(condition)))?;
     let figures = format!(
@@ -123,7 +123,7 @@ fn mean_under(series: &Series, condition: Condition) -> f64 {
 }
 
 /// What each parameter does to throughput; those that do nothing that can be told from noise in one sentence.
-pub fn effects(series: &Series) -> Vec<Verdict> {
+pub(super) fn effects(series: &Series) -> Vec<Verdict> {
     let mut all = Vec::new();
     let (mut without, mut means) = (Vec::new(), Vec::new());
     for parameter in Parameter::ALL {
@@ -248,7 +248,7 @@ fn using(variant: Variant) -> &'static str {
 }
 
 /// Cold against warm, of the variant of the grid (or the first that has both).
-pub fn page_cache(series: &Series) -> Option<Verdict> {
+pub(super) fn page_cache(series: &Series) -> Option<Verdict> {
     let order = std::iter::once(series.grid.variant).chain(Variant::ALL);
     let (ratio, variant) =
         order.filter(|variant| !variant.caching() || series.grid.variant.caching()).find_map(|variant| {
@@ -284,7 +284,7 @@ pub fn page_cache(series: &Series) -> Option<Verdict> {
 }
 
 /// What caching and partitioning gain, alone and together.
-pub fn variants(series: &Series) -> Option<Verdict> {
+pub(super) fn variants(series: &Series) -> Option<Verdict> {
     let page_cache = series.grid.page_cache;
     let under = |variant| series.under(Condition { page_cache, variant });
     let over = |a, b| stats::ratio(&blocks(under(a), under(b)));
@@ -366,7 +366,7 @@ fn totals(series: &Series, page_cache: PageCache) -> Option<String> {
 }
 
 /// One engine, study or machine against another.
-pub fn engines(a: &Series, b: &Series) -> Option<Verdict> {
+pub(super) fn engines(a: &Series, b: &Series) -> Option<Verdict> {
     let ratio = stats::ratio(&blocks(b.under(a.grid), a.under(a.grid)))?;
     let reason = format!("{}, {}; {}", a.grid.page_cache.name(), using(a.grid.variant), interval(&ratio));
     let title = if !ratio.clear() {
@@ -380,7 +380,7 @@ pub fn engines(a: &Series, b: &Series) -> Option<Verdict> {
 }
 
 /// How much repetitions of the same cell differ.
-pub fn noise(series: &[&Series]) -> Option<Verdict> {
+pub(super) fn noise(series: &[&Series]) -> Option<Verdict> {
     let known: Vec<(&str, f64)> = series.iter().filter_map(|s| Some((s.name.as_str(), s.noise?))).collect();
     let worst = known.iter().map(|k| k.1).fold(f64::NAN, f64::max);
     if worst.is_nan() {
@@ -415,7 +415,7 @@ pub fn noise(series: &[&Series]) -> Option<Verdict> {
 
 /// Whether throughput changed in the course of the study: each measurement relative to the mean of its cell, against the
 /// order. The order is random, so that a drift does not look like an effect, but it widens the noise.
-pub fn drift(series: &[&Series]) -> Option<Verdict> {
+pub(super) fn drift(series: &[&Series]) -> Option<Verdict> {
     let points = relative_to_cell(series);
     let line = stats::linear(&points)?;
     let last = points.iter().map(|p| p.0).fold(0.0, f64::max);

@@ -13,7 +13,7 @@ use crate::format::share;
 const WAITING: f64 = 0.5;
 
 /// Training waits for samples that are decoded while it runs.
-pub fn input_bound(split: &[TimeSplit], facts: &InputFacts, stages: &[StageFigures]) -> Option<Verdict> {
+pub(crate) fn input_bound(split: &[TimeSplit], facts: &InputFacts, stages: &[StageFigures]) -> Option<Verdict> {
     let all = split.iter().copied().sum::<TimeSplit>();
     let input = all.fractions().get(Activity::Input);
     if input <= BOUND {

@@ -33,7 +33,7 @@ fn guessing(classes: Option<u64>) -> Option<f64> {
 }
 
 /// Training went wrong: the loss is no longer a number, ran away beyond that of guessing, or collapsed after it had been low.
-pub fn diverged(epochs: &[EpochRecord], classes: Option<u64>) -> Option<Verdict> {
+pub(crate) fn diverged(epochs: &[EpochRecord], classes: Option<u64>) -> Option<Verdict> {
     let slower = "lower the learning rate, or warm it up";
     let verdict = |epoch: u64, reason: String, advice: &str| {
         Some(Verdict::new(Topic::Diverged, Level::Warning, format!("diverged in epoch {epoch}"), reason, advice))
@@ -90,7 +90,7 @@ pub fn diverged(epochs: &[EpochRecord], classes: Option<u64>) -> Option<Verdict>
 /// Training goes on getting better while evaluation does not, and has learnt something: what never fitted cannot over-fit.
 /// `evaluation` is an accuracy on samples never trained on, for runs without validation in every epoch; `best` says which epoch
 /// to keep, with its checkpoint if that is known.
-pub fn over_fitting(
+pub(crate) fn over_fitting(
     epochs: &[EpochRecord],
     evaluation: Option<f64>,
     classes: Option<u64>,
@@ -178,7 +178,12 @@ fn rising_since(epochs: &[EpochRecord]) -> Option<Rise> {
 /// No better than guessing, in training (`trained`, its accuracy) as in validation: a network that knows what it was trained on
 /// has learnt something. Where the number of classes is not known it is inferred from the loss, which is its
 /// logarithm when a network guesses evenly.
-pub fn at_chance(accuracy: f64, loss: Option<f64>, classes: Option<u64>, trained: Option<f64>) -> Option<Verdict> {
+pub(crate) fn at_chance(
+    accuracy: f64,
+    loss: Option<f64>,
+    classes: Option<u64>,
+    trained: Option<f64>,
+) -> Option<Verdict> {
     let classes = classes.filter(|&k| k >= 2).or_else(|| {
         let guess = loss.filter(|l| l.is_finite())?.exp().round();
         let even = (2.0..=100_000.0).contains(&guess) && (guess.ln() / loss? - 1.0).abs() < 0.02;
@@ -202,7 +207,7 @@ pub fn at_chance(accuracy: f64, loss: Option<f64>, classes: Option<u64>, trained
 }
 
 /// The loss was still falling when the run ended.
-pub fn not_converged(epochs: &[EpochRecord]) -> Option<Verdict> {
+pub(crate) fn not_converged(epochs: &[EpochRecord]) -> Option<Verdict> {
     let validated = epochs.iter().all(|e| e.val_loss.is_some());
     let losses: Vec<f64> = epochs.iter().map(|e| e.val_loss.filter(|_| validated).unwrap_or(e.train_loss)).collect();
     let [.., before, last] = losses[..] else { return None };

@@ -9,9 +9,9 @@ use paceline_record::{RunData, Summary};
 
 use crate::digest;
 
-pub mod input;
-pub mod learning;
-pub mod time;
+pub(crate) mod input;
+pub(crate) mod learning;
+pub(crate) mod time;
 
 /// What a verdict is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -23,7 +23,7 @@ const TAKEN: f64 = 0.10;
 const HELD_BACK: f64 = 0.05;
 
 /// All verdicts on where the time went.
-pub fn verdicts(split: &[TimeSplit], cpu: &[CpuUse]) -> Vec<Verdict> {
+pub(crate) fn verdicts(split: &[TimeSplit], cpu: &[CpuUse]) -> Vec<Verdict> {
     let shortage = shortage(split, cpu);
     // Kernels whose cores others had are not what bounds a run, though a clock on the wall says so.
     let compute_bound = compute_bound(split).filter(|_| shortage.is_empty());
@@ -38,7 +38,7 @@ pub fn verdicts(split: &[TimeSplit], cpu: &[CpuUse]) -> Vec<Verdict> {
 }
 
 /// The share of the time in which threads of a run were ready to run that other programs had, if that is known.
-pub fn taken(cpu: &[CpuUse]) -> Option<f64> {
+pub(crate) fn taken(cpu: &[CpuUse]) -> Option<f64> {
     let taken = cpu.iter().map(CpuUse::taken).sum::<Option<f64>>()?;
     let wanted: f64 = cpu.iter().map(CpuUse::wanted).sum();
     (wanted > 0.0).then(|| taken / wanted)
@@ -46,7 +46,7 @@ pub fn taken(cpu: &[CpuUse]) -> Option<f64> {
 
 /// Cores that a run was not given: by other programs, a hypervisor, or a container's limit. Where the system does not say how long
 /// threads were kept waiting, the time of kernels that was no CPU time is the least that is missing.
-pub fn shortage(split: &[TimeSplit], cpu: &[CpuUse]) -> Vec<Verdict> {
+pub(crate) fn shortage(split: &[TimeSplit], cpu: &[CpuUse]) -> Vec<Verdict> {
     let sum = |value: fn(&CpuUse) -> f64| cpu.iter().map(value).sum::<f64>();
     let had = sum(|c| c.cpu);
     let mut out = Vec::new();
@@ -100,7 +100,7 @@ fn throttling(cpu: &CpuUse) -> f64 {
 }
 
 /// Ranks that wait for others, and for whom.
-pub fn waiting(split: &[TimeSplit]) -> Option<Verdict> {
+pub(crate) fn waiting(split: &[TimeSplit]) -> Option<Verdict> {
     let waits: Vec<(usize, f64)> =
         split.iter().enumerate().map(|(rank, s)| (rank, s.fractions().wait)).filter(|&(_, wait)| wait > WAIT).collect();
     let most = waits.iter().map(|&(_, wait)| wait).fold(0.0, f64::max);
@@ -143,7 +143,7 @@ pub fn waiting(split: &[TimeSplit]) -> Option<Verdict> {
 }
 
 /// Training waits for samples.
-pub fn input_bound(split: &[TimeSplit]) -> Option<Verdict> {
+pub(crate) fn input_bound(split: &[TimeSplit]) -> Option<Verdict> {
     over(split, Activity::Input, BOUND).map(|input| {
         Verdict::new(
             Topic::InputBound,
@@ -156,7 +156,7 @@ pub fn input_bound(split: &[TimeSplit]) -> Option<Verdict> {
 }
 
 /// Training waits for bytes between ranks.
-pub fn transfer_bound(split: &[TimeSplit]) -> Option<Verdict> {
+pub(crate) fn transfer_bound(split: &[TimeSplit]) -> Option<Verdict> {
     over(split, Activity::Transfer, BOUND).map(|transfer| {
         Verdict::new(
             Topic::TransferBound,
@@ -169,7 +169,7 @@ pub fn transfer_bound(split: &[TimeSplit]) -> Option<Verdict> {
 }
 
 /// Checkpoints take a large part of the time.
-pub fn checkpoint_bound(split: &[TimeSplit]) -> Option<Verdict> {
+pub(crate) fn checkpoint_bound(split: &[TimeSplit]) -> Option<Verdict> {
     over(split, Activity::Checkpoint, CHECKPOINT).map(|checkpoint| {
         Verdict::new(
             Topic::CheckpointBound,
@@ -182,7 +182,7 @@ pub fn checkpoint_bound(split: &[TimeSplit]) -> Option<Verdict> {
 }
 
 /// Nearly all time is computing: only faster kernels, more cores or fewer operations help.
-pub fn compute_bound(split: &[TimeSplit]) -> Option<Verdict> {
+pub(crate) fn compute_bound(split: &[TimeSplit]) -> Option<Verdict> {
     let fractions = split.iter().copied().sum::<TimeSplit>().fractions();
     let busy = fractions.compute + fractions.update;
     (busy >= BUSY).then(|| {
@@ -202,7 +202,7 @@ fn over(split: &[TimeSplit], activity: Activity, limit: f64) -> Option<f64> {
 
 /// What more replicas and cores gained, against the first run with the same work: a verdict for each run where they gained
 /// little. The number is the row's.
-pub fn scaling(comparison: &Comparison) -> Vec<(usize, Verdict)> {
+pub(crate) fn scaling(comparison: &Comparison) -> Vec<(usize, Verdict)> {
     let mut out = Vec::new();
     for (i, row) in comparison.rows.iter().enumerate() {
         let Some(first) = row.baseline.map(|first| &comparison.rows[first]) else { continue };

@@ -91,7 +91,7 @@ pub(in crate::cpu::conv) struct Gather<'a> {
 
 impl Gather<'_> {
     /// Into how many pieces the work can be cut.
-    pub fn pieces(geometry: &Geometry) -> usize {
+    pub(crate) fn pieces(geometry: &Geometry) -> usize {
         geometry.groups * (geometry.channels / geometry.groups).div_ceil(TERMS)
     }
 }
