@@ -30,29 +30,29 @@
 //! ```
 //!
 //! Rooms: [`idx`], [`tfrecord`] and [`example`] read and write formats without believing them; [`photos`] lists image files
-//! and [`shards`] opens record files as one set; [`samples`] says what samples are, and holds them; [`order`], [`visits`] and
-//! [`split`] are pure functions; [`catalogue`] knows names, places and digests; [`info`](mod@info) looks at what is there, and [`inputs`] opens it to be predicted,
-//! labelled or not.
+//! and [`shards`] opens record files as one set; `samples` says what samples are, and holds them; `order`, `visits` and
+//! [`split`] are pure functions; `catalogue` knows names, places and digests; [`info`](mod@info) looks at what is there, and
+//! `inputs` opens it to be predicted, labelled or not.
 //!
 //! What is absent: this crate knows nothing of models or ranks, and never puts one set in another's place.
 
-pub mod catalogue;
+mod catalogue;
 mod cifar;
 mod error;
 pub mod example;
 pub mod idx;
 pub mod info;
-pub mod inputs;
-pub mod order;
+mod inputs;
+mod order;
 pub mod photos;
 mod regular;
 mod role;
-pub mod samples;
+mod samples;
 pub mod shards;
 mod skip;
 pub mod split;
 pub mod tfrecord;
-pub mod visits;
+mod visits;
 
 pub use catalogue::{Catalogue, DataSet, Entry, GetProgress, Got, Options, ValidationSet};
 pub use error::{DataError, ExampleError, PhotoError, RecordError, Result, ShardError};

@@ -48,4 +48,4 @@ mod panic;
 mod queue;
 pub mod spark;
 pub mod speedtest;
-pub mod stage;
+mod stage;

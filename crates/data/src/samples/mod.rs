@@ -91,7 +91,7 @@ impl<'a> Features<'a> {
     }
 }
 
-/// The label of a sample of which no class is known; only [`inputs`](crate::inputs) have such samples.
+/// The label of a sample of which no class is known; only inputs to be predicted ([`Group`](crate::Group)) have such samples.
 pub const UNLABELLED: u32 = u32::MAX;
 
 /// A set of labelled samples of one shape. Indices at or above [`Labelled::len`] panic, as with a slice.

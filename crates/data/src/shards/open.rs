@@ -29,7 +29,7 @@ pub struct ShardOptions {
     pub verify: bool,
     /// How many bad records may be left out.
     pub skip_bad: usize,
-    /// Records are only to be looked at, not to be trained on: bad ones keep their place ([`Records::bad`]), however many there
+    /// Records are only to be looked at, not to be trained on: bad ones keep their place, however many there
     /// are, and those without a class are [`UNLABELLED`].
     pub lenient: bool,
     /// Compare the files with the digests of the index.

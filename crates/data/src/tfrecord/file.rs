@@ -82,7 +82,7 @@ impl File {
     /// Finds the records of contents that are already there.
     ///
     /// # Errors
-    /// As [`File::open_with`].
+    /// If the file cannot be read, or is no file of records.
     pub fn index(
         contents: Contents,
         verify: bool,
