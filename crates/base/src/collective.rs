@@ -17,10 +17,19 @@ pub enum Collective {
     ReduceScatter,
     /// Everywhere, chunk `i` of member `i`.
     AllGather,
-    /// Everywhere the sum of the summands rounded to 16 bits, rounded again: half the bytes. Other types than `f32` are summed as they are.
-    AllReduceBf16,
-    /// Everywhere the sum of summands that are mostly zero: only what is not zero travels.
-    AllReduceSparse,
+}
+
+/// How the numbers of an exchange travel. Other types than `f32` travel as they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Encoding {
+    /// As they are.
+    #[default]
+    Plain,
+    /// Rounded to 16 bits, summands as well as sums: half the bytes.
+    Bf16,
+    /// Only those that are not zero, with their places.
+    Sparse,
 }
 
 impl fmt::Display for Collective {
@@ -29,9 +38,42 @@ impl fmt::Display for Collective {
             Collective::AllReduce => "all-reduce",
             Collective::ReduceScatter => "reduce-scatter",
             Collective::AllGather => "all-gather",
-            Collective::AllReduceBf16 => "all-reduce in 16 bits",
-            Collective::AllReduceSparse => "sparse all-reduce",
         })
+    }
+}
+
+impl fmt::Display for Encoding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Encoding::Plain => "as it is",
+            Encoding::Bf16 => "in 16 bits",
+            Encoding::Sparse => "without zeros",
+        })
+    }
+}
+
+/// A collective, and how its numbers travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Exchange {
+    /// What it leaves behind.
+    pub what: Collective,
+    /// How the numbers travel.
+    pub encoding: Encoding,
+}
+
+impl From<Collective> for Exchange {
+    /// Numbers travel as they are.
+    fn from(what: Collective) -> Self {
+        Self { what, encoding: Encoding::Plain }
+    }
+}
+
+impl fmt::Display for Exchange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.encoding {
+            Encoding::Plain => write!(f, "{}", self.what),
+            encoding => write!(f, "{} {encoding}", self.what),
+        }
     }
 }
 
@@ -51,7 +93,7 @@ pub fn elements_moved(what: Collective, len: usize, members: usize, from: usize,
     let reduce = chunk(len, members, to).len();
     let gather = chunk(len, members, from).len();
     match what {
-        Collective::AllReduce | Collective::AllReduceBf16 | Collective::AllReduceSparse => reduce + gather,
+        Collective::AllReduce => reduce + gather,
         Collective::ReduceScatter => reduce,
         Collective::AllGather => gather,
     }

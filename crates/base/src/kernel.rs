@@ -13,13 +13,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct BufferId(pub u32);
 
-/// One kernel launch.
+/// One kernel launch, on a device's buffers by number, or on whatever else names them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Call {
+pub struct Call<B = BufferId> {
     /// What to do.
     pub kernel: Kernel,
     /// On which buffers, in the kernel's argument order.
-    pub args: Vec<BufferId>,
+    pub args: Vec<B>,
 }
 
 /// Sizes of a dense layer's part: `y[rows, outputs] = x[rows, inputs] · w[outputs, inputs]ᵀ`.

@@ -7,6 +7,8 @@
 
 use crate::region::Region;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// What holding a region means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -57,31 +59,62 @@ impl Placement {
             (false, false) => Holding::Owned,
         }
     }
+}
+
+/// Finds the pieces of a placement by their coordinates, without looking at all of them.
+pub struct Index<'a> {
+    placement: &'a Placement,
+    /// Copies of one region together, each summand by itself, by where they begin on the first axis.
+    groups: Vec<(usize, Group)>,
+    /// The longest of them there.
+    longest: usize,
+}
+
+#[derive(Default)]
+struct Group {
+    /// Ascending.
+    pieces: Vec<usize>,
+    /// The first piece on each rank.
+    on_rank: BTreeMap<usize, usize>,
+}
+
+impl<'a> Index<'a> {
+    /// Of all pieces.
+    pub fn new(placement: &'a Placement) -> Self {
+        let mut by_region: BTreeMap<(&Region, usize), Group> = BTreeMap::new();
+        for (i, piece) in placement.pieces.iter().enumerate() {
+            let apart = if placement.partial { i } else { 0 };
+            let group = by_region.entry((&piece.region, apart)).or_default();
+            group.pieces.push(i);
+            group.on_rank.entry(piece.rank).or_insert(i);
+        }
+        let longest = by_region.keys().map(|(region, _)| first_axis(region).len()).max().unwrap_or(0);
+        // Regions ascend by their first axis.
+        let groups = by_region.into_iter().map(|((region, _), group)| (first_axis(region).start, group)).collect();
+        Self { placement, groups, longest }
+    }
 
     /// Which pieces make up `wanted` on `rank`, in the order in which they are added.
     ///
     /// Of copies, the one on `rank` is taken, otherwise one chosen by rank number so that senders share the load.
     /// Of summands, all are taken.
     pub fn shares(&self, wanted: &Region, rank: usize) -> Vec<Share> {
-        let mut shares: Vec<Share> = Vec::new();
-        for (index, piece) in self.pieces.iter().enumerate() {
-            let Some(region) = piece.region.intersect(wanted) else { continue };
-            if !self.partial {
-                let copies: Vec<usize> =
-                    (0..self.pieces.len()).filter(|&i| self.pieces[i].region == piece.region).collect();
-                let chosen = copies
-                    .iter()
-                    .copied()
-                    .find(|&i| self.pieces[i].rank == rank)
-                    .unwrap_or(copies[rank % copies.len()]);
-                if chosen != index {
-                    continue;
-                }
-            }
-            shares.push(Share { piece: index, region });
-        }
+        let range = first_axis(wanted);
+        let begin = self.groups.partition_point(|(start, _)| start + self.longest <= range.start);
+        let near = self.groups[begin..].iter().take_while(|(start, _)| *start < range.end);
+        let chosen = near.filter_map(|(_, group)| {
+            let any = group.pieces[rank % group.pieces.len()];
+            let piece = group.on_rank.get(&rank).copied().unwrap_or(any);
+            Some(Share { piece, region: self.placement.pieces[piece].region.intersect(wanted)? })
+        });
+        let mut shares: Vec<Share> = chosen.collect();
+        shares.sort_unstable_by_key(|share| share.piece);
         shares
     }
+}
+
+fn first_axis(region: &Region) -> Range<usize> {
+    if region.rank() == 0 { 0..1 } else { region.range(0) }
 }
 
 #[cfg(test)]
@@ -95,7 +128,7 @@ mod tests {
     #[test]
     fn owned_pieces_are_joined() {
         let p = Placement { pieces: vec![piece(0, 0..3), piece(1, 3..5)], partial: false };
-        let shares = p.shares(&Region::new([2..5, 0..4]), 1);
+        let shares = Index::new(&p).shares(&Region::new([2..5, 0..4]), 1);
         assert_eq!(shares.len(), 2);
         assert_eq!(shares[0].region, Region::new([2..3, 0..4]));
         assert_eq!(p.holding(0), Holding::Owned);
@@ -105,7 +138,7 @@ mod tests {
     fn of_copies_the_near_one_is_taken() {
         let p = Placement { pieces: vec![piece(0, 0..5), piece(1, 0..5)], partial: false };
         assert_eq!(
-            p.shares(&Region::new([0..5, 0..4]), 1),
+            Index::new(&p).shares(&Region::new([0..5, 0..4]), 1),
             vec![Share { piece: 1, region: Region::new([0..5, 0..4]) }]
         );
         assert_eq!(p.holding(1), Holding::Copied);
@@ -114,7 +147,7 @@ mod tests {
     #[test]
     fn all_summands_are_taken_in_order() {
         let p = Placement { pieces: vec![piece(1, 0..5), piece(0, 0..5)], partial: true };
-        let pieces: Vec<_> = p.shares(&Region::new([0..2, 0..4]), 0).iter().map(|s| s.piece).collect();
+        let pieces: Vec<_> = Index::new(&p).shares(&Region::new([0..2, 0..4]), 0).iter().map(|s| s.piece).collect();
         assert_eq!(pieces, [0, 1]);
         assert_eq!(p.holding(0), Holding::Partial);
     }

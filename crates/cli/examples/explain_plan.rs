@@ -5,7 +5,7 @@
 //! A plan is lowered to a *schedule*: every kernel, message and collective of one step, as data. The engine executes it;
 //! the simulator, here, costs the very same schedule. Bytes and memory are exact, times are a model.
 
-use paceline::plan::{Batches, Cluster, Plan, explain, lower, parse, simulate};
+use paceline::plan::{Batches, Cluster, Plan, Settings, explain, lower, parse, simulate};
 use paceline::{Config, Result, graph, text};
 
 const MODEL: &str = "
@@ -35,9 +35,9 @@ fn main() -> Result<()> {
     let mirrored = Plan::data_parallel(2);
     let hybrid = parse(include_str!("../../../examples/hybrid-plan.toml"), "hybrid-plan.toml")?;
     for (name, plan) in [("mirrored", &mirrored), ("hybrid", &hybrid)] {
-        let schedule = lower(&model, plan, &batches, adam, &[])?;
+        let schedule = lower(&model, plan, &batches, &Settings::new(adam, &[]))?;
         let prediction = simulate(&schedule, 0, &Cluster::threads());
-        println!("{name}: {} tasks a step", schedule.phases[0].tasks.len());
+        println!("{name}: {} tasks a step", schedule.phases[0].tasks().count());
         for rank in 0..plan.ranks {
             let received: u64 = prediction.bytes.iter().map(|to| to[rank]).sum();
             let memory = prediction.memory[rank];
@@ -45,7 +45,7 @@ fn main() -> Result<()> {
         }
     }
 
-    let schedule = lower(&model, &hybrid, &batches, adam, &[])?;
+    let schedule = lower(&model, &hybrid, &batches, &Settings::new(adam, &[]))?;
     println!("\n{}", explain(&schedule, &model, 0));
     Ok(())
 }

@@ -43,7 +43,7 @@ fn flags() -> Result<Flags> {
 }
 
 fn reduce(comm: &mut dyn Comm, group: GroupId, seq: &mut u64, data: Staging) -> Result<Staging> {
-    let ticket = comm.start(Collective::AllReduce, group, *seq, data)?;
+    let ticket = comm.start(Collective::AllReduce.into(), group, *seq, data)?;
     *seq += 1;
     comm.wait(ticket)
 }

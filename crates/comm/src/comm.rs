@@ -1,6 +1,6 @@
 //! The `Comm` trait: what the engine may ask of whatever connects the ranks.
 
-use crate::Collective;
+use crate::Exchange;
 use paceline_base::{Error, Result};
 use paceline_kernels::Staging;
 use std::time::Duration;
@@ -43,7 +43,7 @@ pub trait Comm: Send {
     fn receive(&mut self, from: usize, seq: u64, data: Staging) -> Result<Ticket>;
 
     /// Starts a collective in place.
-    fn start(&mut self, what: Collective, group: GroupId, seq: u64, data: Staging) -> Result<Ticket>;
+    fn start(&mut self, what: Exchange, group: GroupId, seq: u64, data: Staging) -> Result<Ticket>;
 
     /// Moves pending operations on, without waiting. Called between kernels.
     fn progress(&mut self) -> Result<()>;
@@ -78,7 +78,7 @@ pub(crate) fn no_such_rank(rank: usize, peer: usize, size: usize) -> Error {
 }
 
 /// `rank` starts a collective in a group that [`Comm::group`] never gave it.
-pub(crate) fn no_such_group(rank: usize, what: Collective, seq: u64) -> Error {
+pub(crate) fn no_such_group(rank: usize, what: Exchange, seq: u64) -> Error {
     Error::internal(format!("rank {rank} starts the {what} of seq {seq} in a group it never announced"))
 }
 
@@ -103,7 +103,7 @@ impl<C: Comm + ?Sized> Comm for Box<C> {
         (**self).receive(from, seq, data)
     }
 
-    fn start(&mut self, what: Collective, group: GroupId, seq: u64, data: Staging) -> Result<Ticket> {
+    fn start(&mut self, what: Exchange, group: GroupId, seq: u64, data: Staging) -> Result<Ticket> {
         (**self).start(what, group, seq, data)
     }
 

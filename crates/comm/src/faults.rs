@@ -14,7 +14,7 @@
 //!         std::thread::spawn(move || -> paceline_base::Result<f32> {
 //!             let mut comm = Faulty::new(comm, faults);
 //!             let all = comm.group(&[0, 1])?;
-//!             let ticket = comm.start(Collective::AllReduce, all, 0, host::stage(&[1f32]))?;
+//!             let ticket = comm.start(Collective::AllReduce.into(), all, 0, host::stage(&[1f32]))?;
 //!             Ok(host::values::<f32>(&comm.wait(ticket)?)[0])
 //!         })
 //!     })
@@ -26,7 +26,7 @@
 //! ```
 
 use crate::tickets::TicketTable;
-use crate::{Collective, Comm, Counters, GroupId, Ticket};
+use crate::{Comm, Counters, Exchange, GroupId, Ticket};
 use paceline_base::{Error, Result};
 use paceline_kernels::Staging;
 use std::time::Duration;
@@ -51,7 +51,7 @@ pub struct Faults {
 enum What {
     Send(usize),
     Receive(usize),
-    Start(Collective, GroupId),
+    Start(Exchange, GroupId),
 }
 
 impl What {
@@ -182,7 +182,7 @@ impl<C: Comm> Comm for Faulty<C> {
         self.begin(seq, What::Receive(from), data)
     }
 
-    fn start(&mut self, what: Collective, group: GroupId, seq: u64, data: Staging) -> Result<Ticket> {
+    fn start(&mut self, what: Exchange, group: GroupId, seq: u64, data: Staging) -> Result<Ticket> {
         self.begin(seq, What::Start(what, group), data)
     }
 

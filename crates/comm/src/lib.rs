@@ -24,7 +24,7 @@
 //!         std::thread::spawn(move || -> paceline_base::Result<Vec<f32>> {
 //!             let all = comm.group(&[0, 1, 2])?;
 //!             let gradients = host::stage(&[comm.rank() as f32, 1.0]);
-//!             let ticket = comm.start(Collective::AllReduce, all, 0, gradients)?;
+//!             let ticket = comm.start(Collective::AllReduce.into(), all, 0, gradients)?;
 //!             // … the backward pass of the layer before runs here …
 //!             let sum = comm.wait(ticket)?;
 //!             Ok(host::values::<f32>(&sum).to_vec())
@@ -58,7 +58,7 @@ pub mod world;
 
 pub use agree::agree;
 pub use comm::{Comm, Counters, GroupId, Ticket};
-pub use paceline_base::collective::{Collective, chunk, elements_moved};
+pub use paceline_base::collective::{Collective, Encoding, Exchange, chunk, elements_moved};
 pub use started::{Started, processes_here};
 pub use threads::{Threads, single, threads};
 pub use waiting::WaitingRanks;

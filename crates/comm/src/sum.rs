@@ -59,6 +59,28 @@ pub(crate) unsafe fn all_reduce_bf16<T: Element>(
     }
 }
 
+/// [`reduce_scatter`] with summands and sums rounded to 16 bits, if they are `f32`.
+///
+/// # Safety
+/// As for [`all_reduce`].
+pub(crate) unsafe fn reduce_scatter_bf16<T: Element>(
+    members: usize,
+    me: usize,
+    buffer: impl Fn(usize) -> *mut T,
+    range: Range<usize>,
+) {
+    // SAFETY: the caller's promise; T is f32 where it is rounded.
+    unsafe {
+        if T::DTYPE == DType::F32 {
+            (0..members).for_each(|m| round(raw::range_mut(buffer(m).cast(), &range)));
+        }
+        reduce_scatter(members, me, &buffer, range.clone());
+        if T::DTYPE == DType::F32 {
+            round(raw::range_mut(buffer(me).cast(), &range));
+        }
+    }
+}
+
 /// Sums `range` of all buffers and writes the sum into that of `me`.
 ///
 /// # Safety

@@ -92,7 +92,7 @@ fn two_groups_of_the_same_ranks_are_two() {
         let (a, b) = (comm.group(&[0, 1]).unwrap(), comm.group(&[0, 1]).unwrap());
         assert_ne!(a, b);
         let start = |comm: &mut paceline_comm::Threads, g, seq, x: f32| {
-            comm.start(Collective::AllReduce, g, seq, host::stage(&[x])).unwrap()
+            comm.start(Collective::AllReduce.into(), g, seq, host::stage(&[x])).unwrap()
         };
         let (first, second) = (start(&mut comm, a, 1, 1.0), start(&mut comm, b, 2, 10.0));
         let second = comm.wait(second).unwrap();
@@ -105,7 +105,7 @@ fn two_groups_of_the_same_ranks_are_two() {
 fn progress_alone_completes_what_all_have_started() {
     on_ranks(3, |mut comm| {
         let group = comm.group(&[0, 1, 2]).unwrap();
-        let ticket = comm.start(Collective::AllReduce, group, 0, host::stage(&[1.0f32; 100])).unwrap();
+        let ticket = comm.start(Collective::AllReduce.into(), group, 0, host::stage(&[1.0f32; 100])).unwrap();
         while comm.counters().received.iter().sum::<u64>() == 0 {
             comm.progress().unwrap();
             std::thread::yield_now();
@@ -141,7 +141,7 @@ fn waiting_for_a_late_peer_is_told_from_moving() {
             // Long enough to be timed, and the first number says whether this is the last time.
             let mut values = [1.0f32; 4096];
             values[0] = f32::from(u8::from(told));
-            let ticket = comm.start(Collective::AllReduce, group, seq, host::stage(&values)).unwrap();
+            let ticket = comm.start(Collective::AllReduce.into(), group, seq, host::stage(&values)).unwrap();
             let ended = host::values::<f32>(&comm.wait(ticket).unwrap())[0] > 0.0;
             let [waited, moved] = [comm.counters().waiting - before.waiting, comm.counters().moving - before.moving];
             if ended {

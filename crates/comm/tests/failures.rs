@@ -10,7 +10,7 @@ use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 fn reduce(comm: &mut Threads, group: GroupId, seq: u64, len: usize) -> Result<Staging> {
-    let ticket = comm.start(Collective::AllReduce, group, seq, host::stage(&vec![1.0f32; len]))?;
+    let ticket = comm.start(Collective::AllReduce.into(), group, seq, host::stage(&vec![1.0f32; len]))?;
     comm.wait(ticket)
 }
 
@@ -60,7 +60,7 @@ fn leaving_in_the_middle_reaches_all() {
     let deed = |mut comm: Threads, group| {
         // Rank 1 never joins this one, so it cannot complete.
         let data = host::stage(&[1.0f32; 100]);
-        comm.start(Collective::AllReduce, group, 1, data).unwrap();
+        comm.start(Collective::AllReduce.into(), group, 1, data).unwrap();
     };
     let found_out = Arc::new(Barrier::new(2));
     let ranks = spawn(3, move |mut comm| {
@@ -86,7 +86,7 @@ fn leaving_at_the_end_is_no_failure() {
             let group = comm.group(&[0, 1, 2, 3]).unwrap();
             let peer = comm.rank() ^ 1;
             let tickets = [
-                comm.start(Collective::AllReduce, group, 0, host::stage(&[1.0f32; 99])).unwrap(),
+                comm.start(Collective::AllReduce.into(), group, 0, host::stage(&[1.0f32; 99])).unwrap(),
                 comm.send(peer, 1, host::stage(&[1.0f32])).unwrap(),
                 comm.receive(peer, 1, host::stage(&[1.0f32])).unwrap(),
             ];
@@ -130,7 +130,7 @@ fn a_timeout_names_who_is_missing_and_how_far_it_came() {
         }
         // Only rank 0 is short of patience, and only once all but rank 2 have begun.
         comm.set_timeout(if comm.rank() == 0 { Duration::from_millis(80) } else { Duration::from_secs(3600) });
-        let ticket = comm.start(Collective::AllReduce, group, 42, host::stage(&[1.0f32; 100]));
+        let ticket = comm.start(Collective::AllReduce.into(), group, 42, host::stage(&[1.0f32; 100]));
         others_are_there.wait();
         let error = ticket.and_then(|ticket| comm.wait(ticket)).err();
         if comm.rank() == 0 {
@@ -185,7 +185,7 @@ fn mismatches_name_both_ranks_and_both_numbers() {
     disagree(move |c, g| start(c, kinds[c.rank()], g, 5, 9), &both("all-reduce at seq 5", "all-gather at seq 5"));
     let types = |c: &mut Threads, g| {
         let data = if c.rank() == 0 { host::stage(&[1.0f32; 2]) } else { host::stage(&[1.0f64]) };
-        c.start(Collective::AllReduce, g, 5, data)
+        c.start(Collective::AllReduce.into(), g, 5, data)
     };
     disagree(types, &both("8 bytes of f32", "8 bytes of f64"));
 
@@ -205,11 +205,11 @@ fn misuse_is_answered() {
     assert!(message(comm.group(&[1])).contains("not in it"));
     assert!(message(comm.group(&[0, 2])).contains("only 2 ranks"));
     assert!(comm.send(2, 0, host::stage(&[0.0f32])).is_err());
-    assert!(comm.start(Collective::AllReduce, GroupId(3), 0, host::stage(&[0.0f32])).is_err());
+    assert!(comm.start(Collective::AllReduce.into(), GroupId(3), 0, host::stage(&[0.0f32])).is_err());
 
     let mut comm = paceline_comm::single();
     let alone = comm.group(&[0]).unwrap();
-    let ticket = comm.start(Collective::AllReduce, alone, 0, host::stage(&[0.0f32])).unwrap();
+    let ticket = comm.start(Collective::AllReduce.into(), alone, 0, host::stage(&[0.0f32])).unwrap();
     comm.wait(ticket).unwrap();
     assert!(comm.wait(ticket).err().unwrap().message().contains("not outstanding"));
 }
@@ -226,7 +226,7 @@ fn a_failed_ranks_buffer_outlives_it() {
     let data = std::ptr::NonNull::from(&*keep).cast();
     // SAFETY: initialised, aligned, kept alive by `keep`; no peer ever joins, so nobody writes.
     let loan = unsafe { Staging::new(data, 64, paceline_base::units::DType::F64, keep) };
-    pair[0].start(Collective::AllReduce, GroupId(0), 0, loan).unwrap();
+    pair[0].start(Collective::AllReduce.into(), GroupId(0), 0, loan).unwrap();
     drop(pair.remove(0));
     assert!(weak.upgrade().is_some());
     drop(pair);

@@ -17,13 +17,14 @@ fn work(comm: &mut dyn Comm, rounds: u64) -> paceline_base::Result<()> {
     for round in 0..rounds {
         let (base, len) = (round * 4, 40 + round as usize * 7);
         let data = |seq: u64| host::stage(&input::<f32>(seq, me, len));
-        let a = comm.start(Collective::AllReduce, whole, base, data(base))?;
-        let b = pair.map(|pair| comm.start(Collective::AllReduce, pair, base + 1, data(base + 1))).transpose()?;
+        let a = comm.start(Collective::AllReduce.into(), whole, base, data(base))?;
+        let b =
+            pair.map(|pair| comm.start(Collective::AllReduce.into(), pair, base + 1, data(base + 1))).transpose()?;
         let (to, from) = ((me + 1) % size, (me + size - 1) % size);
         // A ring of messages: each is one operation with a number of its own.
         let sent = comm.send(to, base + 100_000 + me as u64, data(base + 2))?;
         let got = comm.receive(from, base + 100_000 + from as u64, host::stage(&vec![0f32; len]))?;
-        let c = comm.start(Collective::AllGather, whole, base + 3, data(base + 3))?;
+        let c = comm.start(Collective::AllGather.into(), whole, base + 3, data(base + 3))?;
         comm.progress()?;
         for (what, ticket, seq, ranks) in [
             (Collective::AllGather, Some(c), base + 3, &all[..]),

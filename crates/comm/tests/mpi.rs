@@ -7,7 +7,7 @@ use common::{Number, expected, input};
 use paceline_base::Peer;
 use paceline_comm::mpi::{Session, Settings};
 use paceline_comm::world::Library;
-use paceline_comm::{Collective, Comm, GroupId, host};
+use paceline_comm::{Collective, Comm, Encoding, Exchange, GroupId, host};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::Write;
 use std::process::{Command, ExitCode};
@@ -240,7 +240,12 @@ fn groups(mut comm: Box<dyn Comm>) {
             let len = 37 * (i + 1) + round as usize * 11;
             if let Some(group) = mine[i] {
                 let data = host::stage(&input::<f32>(seq, me, len));
-                open.push((set, seq, len, comm.start(Collective::AllReduce, group, seq, data).expect("started")));
+                open.push((
+                    set,
+                    seq,
+                    len,
+                    comm.start(Collective::AllReduce.into(), group, seq, data).expect("started"),
+                ));
             }
         }
         if (round + me as u64).is_multiple_of(3) {
@@ -334,18 +339,29 @@ fn codings(mut comm: Box<dyn Comm>) {
         let b = v.to_bits();
         f32::from_bits((b.wrapping_add(0x7fff + (b >> 16 & 1))) & 0xffff_0000)
     };
-    let data = host::stage(&input::<f32>(1, me, len));
-    let ticket = comm.start(Collective::AllReduceBf16, group, 1, data).expect("started");
-    let data = comm.wait(ticket).expect("complete");
-    let sum = |at| ranks.iter().map(|&r| bf16(f32::any(1, r, at))).reduce(|a, b| a + b).expect("some rank");
-    let expected: Vec<Option<f32>> = (0..len).map(|at| Some(bf16(sum(at)))).collect();
-    common::check(host::values::<f32>(&data), &expected, "in 16 bits");
+    let sum = |at| bf16(ranks.iter().map(|&r| bf16(f32::any(1, r, at))).reduce(|a, b| a + b).expect("some rank"));
+    let owner = |at: usize| (0..ranks.len()).find(|&m| paceline_comm::chunk(len, ranks.len(), m).contains(&at));
+    for (seq, what) in KINDS.into_iter().enumerate() {
+        let data = host::stage(&input::<f32>(1, me, len));
+        let exchange = Exchange { what, encoding: Encoding::Bf16 };
+        let ticket = comm.start(exchange, group, 10 + seq as u64, data).expect("started");
+        let data = comm.wait(ticket).expect("complete");
+        let expected: Vec<Option<f32>> = (0..len)
+            .map(|at| match what {
+                Collective::AllReduce => Some(sum(at)),
+                Collective::ReduceScatter => (owner(at) == Some(me)).then(|| sum(at)),
+                Collective::AllGather => owner(at).map(|rank| bf16(f32::any(1, rank, at))),
+            })
+            .collect();
+        common::check(host::values::<f32>(&data), &expected, &exchange.to_string());
+    }
 
-    for (seq, every) in [(2u64, 100), (3, 1)] {
+    let sparse = Exchange { what: Collective::AllReduce, encoding: Encoding::Sparse };
+    for (seq, every) in [(20u64, 100), (21, 1)] {
         let value =
             |rank: usize, at: usize| if (at + rank).is_multiple_of(every) { f32::any(seq, rank, at) } else { 0.0 };
         let mine: Vec<f32> = (0..len).map(|at| value(me, at)).collect();
-        let ticket = comm.start(Collective::AllReduceSparse, group, seq, host::stage(&mine)).expect("started");
+        let ticket = comm.start(sparse, group, seq, host::stage(&mine)).expect("started");
         let before: u64 = comm.counters().received.iter().sum();
         let data = comm.wait(ticket).expect("complete");
         let moved = comm.counters().received.iter().sum::<u64>() - before;
@@ -367,8 +383,9 @@ fn steady(mut comm: Box<dyn Comm>) {
         if seq == 50 {
             COUNTING.store(true, Ordering::Relaxed);
         }
-        let a = comm.start(Collective::AllReduce, group, 2 * seq, data.take().expect("back")).expect("started");
-        let b = comm.start(Collective::AllReduce, group, 2 * seq + 1, small.take().expect("back")).expect("started");
+        let a = comm.start(Collective::AllReduce.into(), group, 2 * seq, data.take().expect("back")).expect("started");
+        let b =
+            comm.start(Collective::AllReduce.into(), group, 2 * seq + 1, small.take().expect("back")).expect("started");
         small = Some(comm.wait(b).expect("complete"));
         data = Some(comm.wait(a).expect("complete"));
     }
@@ -380,7 +397,7 @@ fn steady(mut comm: Box<dyn Comm>) {
 fn late(mut comm: Box<dyn Comm>) {
     let (_, group) = all(&mut comm);
     let last = comm.size() - 1;
-    let ticket = comm.start(Collective::AllReduce, group, 7, host::stage(&[1f32; 100])).expect("started");
+    let ticket = comm.start(Collective::AllReduce.into(), group, 7, host::stage(&[1f32; 100])).expect("started");
     comm.wait(ticket).expect("complete");
     if comm.rank() == last {
         // It computes, for longer than the others wait.
@@ -395,7 +412,7 @@ fn late(mut comm: Box<dyn Comm>) {
         assert!(matches!(error.peer(), Some(Peer::Rank(rank)) if rank != last), "{:?}: {error}", error.peer());
         return;
     }
-    let ticket = comm.start(Collective::AllReduce, group, 8, host::stage(&[1f32; 100])).expect("started");
+    let ticket = comm.start(Collective::AllReduce.into(), group, 8, host::stage(&[1f32; 100])).expect("started");
     let error = comm.wait(ticket).err().expect("a failure").message().to_string();
     for part in [&format!("missing: rank {last} on "), "all-reduce of seq 8", "last started seq 7", "computes"] {
         assert!(error.contains(part), "{part:?} is not in: {error}");
@@ -408,7 +425,7 @@ fn aborts(mut comm: Box<dyn Comm>) {
         comm.abort("the disk is full");
         return;
     }
-    let ticket = comm.start(Collective::AllReduce, group, 1, host::stage(&vec![1f32; 100_000]));
+    let ticket = comm.start(Collective::AllReduce.into(), group, 1, host::stage(&vec![1f32; 100_000]));
     let error = ticket.and_then(|t| comm.wait(t)).err().expect("a failure");
     assert_eq!(error.peer(), Some(Peer::Rank(1)), "{error}");
     let error = error.message();
@@ -420,7 +437,7 @@ fn leaves(mut comm: Box<dyn Comm>) {
     if comm.rank() == 2 {
         return; // it stays connected while the others find out
     }
-    let ticket = comm.start(Collective::AllReduce, group, 1, host::stage(&[1f32; 50]));
+    let ticket = comm.start(Collective::AllReduce.into(), group, 1, host::stage(&[1f32; 50]));
     let error = ticket.and_then(|t| comm.wait(t)).err().expect("a failure");
     assert_eq!(error.peer(), Some(Peer::Rank(2)), "{error}");
     let error = error.message();

@@ -21,7 +21,7 @@ fn stress(size: usize, count: u64, in_flight: usize) {
                 for x in data.bytes_mut().chunks_exact_mut(4) {
                     x.copy_from_slice(&value.to_ne_bytes());
                 }
-                tickets.push_back(comm.start(Collective::AllReduce, group, seq, data).unwrap());
+                tickets.push_back(comm.start(Collective::AllReduce.into(), group, seq, data).unwrap());
                 seq += 1;
             }
             let data = comm.wait(tickets.pop_front().expect("some under way")).unwrap();

@@ -64,7 +64,7 @@ struct Line<'a> {
 
 impl Line<'_> {
     fn sum(&mut self, group: GroupId, values: &[f64]) -> Result<Vec<f64>> {
-        let ticket = self.comm.start(Collective::AllReduce, group, self.seq, host::stage(values))?;
+        let ticket = self.comm.start(Collective::AllReduce.into(), group, self.seq, host::stage(values))?;
         self.seq += 1;
         Ok(host::values::<f64>(&self.comm.wait(ticket)?).to_vec())
     }

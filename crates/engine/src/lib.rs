@@ -18,7 +18,8 @@
 //! let graph = paceline_graph::Graph::build("softmax", &paceline_graph::presets::softmax(), &[4], 3, 0.0)?;
 //! let plan = paceline_plan::Plan::data_parallel(1);
 //! let batches = paceline_plan::Batches { train: vec![60], evaluate: vec![] };
-//! let schedule = paceline_plan::lower(&graph, &plan, &batches, paceline_base::optim::Rule::Sgd, &[])?;
+//! let settings = paceline_plan::Settings::new(paceline_base::optim::Rule::Sgd, &[]);
+//! let schedule = paceline_plan::lower(&graph, &plan, &batches, &settings)?;
 //!
 //! let comm = paceline_comm::threads(1).swap_remove(0);
 //! let mut rank = Rank::new(Reference::new(), comm, Arc::new(schedule))?;

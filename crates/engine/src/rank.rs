@@ -1,15 +1,15 @@
-//! One rank: its device, its comm, its programs; executes one step at a time and says where the time went. A step may defer its last
-//! updates to the next one (see [`program`]).
+//! One rank: its device, its comm, its programs; executes one step at a time and says where the time went. What the schedule leaves to the
+//! next step is done there, or by [`Rank::drain`].
 //!
 //! Nothing here allocates once the rank is made.
 
-use crate::program::{self, Due, Instruction, Program};
+use crate::program::{self, Instruction, Program};
 use paceline_base::kernel::{BufferId, Call, StepArgs, Values};
 use paceline_base::{Error, Result, TimeSplit};
 use paceline_comm::{Comm, Ticket};
 use paceline_data::{Features, Samples, Supply};
 use paceline_kernels::{Device, Event, Staging};
-use paceline_plan::Schedule;
+use paceline_plan::{BufferKey, Schedule};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,8 +21,6 @@ pub struct Batch<'a> {
     pub id: Option<u64>,
     /// The batch after this one, if it is known: its samples are fetched into the caches while this one is computed on.
     pub next: Option<Next<'a>>,
-    /// Whether updates whose gradients are still on their way may be deferred to the step that follows, or to [`Rank::finish_deferred`].
-    pub defer_updates: bool,
 }
 
 /// Where the rows of a batch are.
@@ -59,17 +57,12 @@ pub struct Next<'a> {
 impl<'a> Batch<'a> {
     /// A batch in memory, with nothing known of what follows.
     pub fn new(samples: &'a dyn Samples, at: &'a dyn Fn(usize) -> usize) -> Self {
-        Self { rows: Rows::Memory { samples, at }, id: None, next: None, defer_updates: false }
+        Self { rows: Rows::Memory { samples, at }, id: None, next: None }
     }
 
     /// A batch of a supply: `count` rows from position `start` on.
     pub fn supplied(supply: &'a dyn Supply, start: u64, count: usize) -> Self {
-        Self {
-            rows: Rows::Supply { supply, start, end: start + count as u64 },
-            id: None,
-            next: None,
-            defer_updates: false,
-        }
+        Self { rows: Rows::Supply { supply, start, end: start + count as u64 }, id: None, next: None }
     }
 }
 
@@ -131,9 +124,9 @@ impl Clock {
     }
 }
 
-/// A step whose updates were deferred to the next one.
+/// A step that left something to the next one.
 #[derive(Clone, Copy)]
-struct DeferredStep {
+struct EarlierStep {
     phase: usize,
     args: StepArgs,
     half: usize,
@@ -148,13 +141,13 @@ pub struct Rank<D: Device, C: Comm> {
     /// What is executed.
     pub schedule: Arc<Schedule>,
     programs: Arc<[Program]>,
-    /// By phase and phase before it: see [`Program::due`].
-    due: Arc<[Vec<Due>]>,
     /// Two halves, because operations of two steps may be under way.
     pending: [Vec<Option<(Ticket, BufferId)>>; 2],
     /// How many are under way.
     open: usize,
-    deferred: Option<DeferredStep>,
+    /// The step before, and which of what it left over is done.
+    earlier: Option<EarlierStep>,
+    finished: Vec<bool>,
     last: Event,
     rows: Vec<usize>,
     /// The rows of the batch that was announced as the next one, if any.
@@ -174,11 +167,11 @@ impl<D: Device, C: Comm> Rank<D, C> {
             return Err(Error::internal(format!("a schedule of {} ranks on {} ranks", schedule.ranks, comm.size())));
         }
         let groups = program::groups(&schedule, &mut comm)?;
-        let programs: Arc<[Program]> =
-            (0..schedule.phases.len()).map(|p| program::program(&schedule, p, rank, &groups)).collect();
-        let due = programs.iter().map(|p| programs.iter().map(|earlier| p.due(earlier)).collect()).collect();
-        device.allocate(&schedule.arenas[rank])?;
-        device.prepare(&mut programs.iter().flat_map(|p| &p.instructions).filter_map(Instruction::call))?;
+        let programs = (0..schedule.phases.len()).map(|p| program::program(&schedule, p, rank, &groups));
+        let programs: Arc<[Program]> = programs.collect::<Result<_>>()?;
+        device.allocate(&schedule.memory[rank].arena)?;
+        device.prepare(&mut programs.iter().flat_map(Program::all).filter_map(Instruction::kernel))?;
+        let left_over = programs.iter().map(|p| p.left_over.len()).max().unwrap_or(0);
         let slots = programs.iter().map(|p| p.slots).max().unwrap_or(0);
         let rows = programs.iter().map(|p| p.rows.len()).max().unwrap_or(0);
         Ok(Self {
@@ -186,10 +179,10 @@ impl<D: Device, C: Comm> Rank<D, C> {
             comm,
             schedule,
             programs,
-            due,
             pending: [vec![None; slots], vec![None; slots]],
             open: 0,
-            deferred: None,
+            earlier: None,
+            finished: vec![true; left_over],
             last: Event(0),
             rows: Vec::with_capacity(rows),
             ahead: Vec::with_capacity(rows),
@@ -224,7 +217,7 @@ impl<D: Device, C: Comm> Rank<D, C> {
 
     /// Executes one step. `control` is this rank's wish; the result holds the sum of all ranks' wishes.
     pub fn step(&mut self, phase: usize, batch: &Batch<'_>, args: &StepArgs, control: f64) -> Result<StepResult> {
-        let (programs, all_due) = (self.programs.clone(), self.due.clone());
+        let programs = self.programs.clone();
         let program = &programs[phase];
         let base = self.sequence;
         self.sequence += program.sequence;
@@ -245,25 +238,8 @@ impl<D: Device, C: Comm> Rank<D, C> {
         }
         self.announced = None;
         let mut next = batch.next.as_ref();
-        let earlier = self.deferred.take();
-        let half = earlier.map_or(0, |earlier| 1 - earlier.half);
-        let mut due = earlier.map_or(&[][..], |earlier| &all_due[phase][earlier.phase]);
-        let mut deferred = if batch.defer_updates { &program.deferred[..] } else { &[] };
+        let half = self.earlier.map_or(0, |earlier| 1 - earlier.half);
         for (number, instruction) in program.instructions.iter().enumerate() {
-            if let Some((update, others)) = deferred.split_first()
-                && update.instructions.contains(&number)
-            {
-                if number + 1 == update.instructions.end {
-                    deferred = others;
-                }
-                continue;
-            }
-            while let (Some(earlier), Some((&(_, update), others))) =
-                (&earlier, due.split_first().filter(|d| d.0.0 <= number))
-            {
-                self.finish_update(&programs, earlier, update, &mut clock)?;
-                due = others;
-            }
             clock.turn_to(Doing::of(instruction));
             match instruction {
                 Instruction::Begin(metrics) => {
@@ -319,19 +295,14 @@ impl<D: Device, C: Comm> Rank<D, C> {
                     self.started(half, *slot, ticket, *buffer);
                 }
                 Instruction::Wait { slot } => self.wait(half, *slot)?,
+                Instruction::Finish { bucket } => self.finish(&programs, Some(*bucket), &mut clock)?,
             }
             if let (true, Rows::Supply { supply, end, .. }) = (number == program.loaded, batch.rows) {
                 supply.release(self.comm.rank(), end);
             }
         }
-        if let Some(earlier) = &earlier {
-            for &(_, update) in due {
-                self.finish_update(&programs, earlier, update, &mut clock)?;
-            }
-        }
-        if batch.defer_updates && !program.deferred.is_empty() {
-            self.deferred = Some(DeferredStep { phase, args: *args, half });
-        }
+        self.earlier = (!program.left_over.is_empty()).then_some(EarlierStep { phase, args: *args, half });
+        self.finished[..program.left_over.len()].fill(false);
         self.device.wait(self.last);
         let mut metrics = [0.0; 4];
         self.device.read(program.metrics, &mut metrics);
@@ -340,37 +311,41 @@ impl<D: Device, C: Comm> Rank<D, C> {
         Ok(StepResult { loss, correct, count, control })
     }
 
-    /// Finishes the updates that the last step deferred. Before it parameters are not what they should be after that step.
-    pub fn finish_deferred(&mut self) -> Result<()> {
-        let Some(earlier) = self.deferred.take() else { return Ok(()) };
+    /// Does what the last step left to the next one. Before it parameters are not what they should be after that step: evaluation,
+    /// checkpoints and the end of training begin with it.
+    pub fn drain(&mut self) -> Result<()> {
         let programs = self.programs.clone();
         let mut clock = Clock::start(Doing::Comm);
-        for update in 0..programs[earlier.phase].deferred.len() {
-            self.finish_update(&programs, &earlier, update, &mut clock)?;
-        }
+        self.finish(&programs, None, &mut clock)?;
+        self.earlier = None;
         self.device.wait(self.last);
         self.count(clock);
         Ok(())
     }
 
-    /// Waits for gradients of an earlier step and moves the parameters by them.
-    fn finish_update(
-        &mut self,
-        programs: &[Program],
-        earlier: &DeferredStep,
-        update: usize,
-        clock: &mut Clock,
-    ) -> Result<()> {
-        let program = &programs[earlier.phase];
-        for instruction in &program.instructions[program.deferred[update].instructions.clone()] {
-            clock.turn_to(Doing::of(instruction));
-            match instruction {
-                Instruction::Wait { slot } => self.wait(earlier.half, *slot)?,
-                Instruction::Update(call) => self.submit(call, &earlier.args)?,
-                other => return Err(Error::internal(format!("{other:?} cannot be deferred to another step"))),
+    /// Does what the step before left over, of one bucket or of all.
+    fn finish(&mut self, programs: &[Program], bucket: Option<usize>, clock: &mut Clock) -> Result<()> {
+        let Some(earlier) = self.earlier else { return Ok(()) };
+        for (number, (of, instructions)) in programs[earlier.phase].left_over.iter().enumerate() {
+            if bucket.is_some_and(|bucket| bucket != *of) || std::mem::replace(&mut self.finished[number], true) {
+                continue;
+            }
+            for instruction in instructions {
+                clock.turn_to(Doing::of(instruction));
+                match instruction {
+                    Instruction::Wait { slot } => self.wait(earlier.half, *slot)?,
+                    Instruction::Update(call) => self.submit(call, &earlier.args)?,
+                    other => return Err(Error::internal(format!("{other:?} cannot be left to the next step"))),
+                }
             }
         }
         Ok(())
+    }
+
+    /// The number by which the device knows a buffer that lives for the whole run.
+    pub fn lasting(&self, key: BufferKey) -> Result<BufferId> {
+        let missing = || Error::internal(format!("rank {} has no buffer {key:?}", self.number()));
+        self.schedule.memory[self.number()].lasting_id(key).ok_or_else(missing)
     }
 
     fn submit(&mut self, call: &Call, args: &StepArgs) -> Result<()> {

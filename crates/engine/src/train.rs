@@ -71,9 +71,6 @@ pub struct TrainOptions {
     pub max_steps: u64,
     /// When checkpoints are written.
     pub checkpoint: CheckpointEvery,
-    /// Whether a step may defer updates to the next one while their gradients are on their way. The results are the same; it pays where
-    /// they travel while the ranks compute.
-    pub defer_updates: bool,
 }
 
 /// Loss and accuracy over some samples.
@@ -349,6 +346,7 @@ pub fn train<D: Device, C: Comm>(
                 if options.checkpoint != CheckpointEvery::Never && saved_at != progress.step {
                     save(rank, &progress, false, observer)?;
                 }
+                rank.drain()?;
                 return Ok(Outcome { ended: Ended::Done, progress });
             }
             let mut control = Control::default();
@@ -367,7 +365,7 @@ pub fn train<D: Device, C: Comm>(
             let next_samples = options.batch.at(index + 1, training.len());
             let at = |row| training.sample(epoch, start + row);
             let at_next = |row| training.sample(epoch, start + samples + row);
-            let mut batch = match training {
+            let batch = match training {
                 Input::Memory { samples, .. } => {
                     let next = match next_samples {
                         0 => None,
@@ -380,7 +378,6 @@ pub fn train<D: Device, C: Comm>(
                 }
                 Input::Supply { supply, len } => Batch::supplied(supply, epoch * len as u64 + start as u64, samples),
             };
-            batch.defer_updates = options.defer_updates && goes_on(options, progress.step + 1) && next_samples > 0;
             let args = StepArgs { seed: options.seed, step: progress.step, rate, scale: 1.0 / samples as f64 };
             let result = rank.step(phase, &batch, &args, control.encode())?;
             let (loss, accuracy) = (result.loss / result.count, result.correct / result.count);
@@ -472,12 +469,6 @@ pub fn train<D: Device, C: Comm>(
     Ok(Outcome { ended: Ended::Done, progress })
 }
 
-/// Whether, as far as is known before, another step follows this many at once.
-fn goes_on(options: &TrainOptions, steps: u64) -> bool {
-    let saved = matches!(options.checkpoint, CheckpointEvery::Steps(n) if steps.is_multiple_of(n));
-    !saved && (options.max_steps == 0 || steps < options.max_steps)
-}
-
 /// Scores over a whole set, in order, the last partial batch included. `pass` says which pass of a supply it is.
 pub fn evaluate<D: Device, C: Comm>(
     rank: &mut Rank<D, C>,
@@ -485,7 +476,7 @@ pub fn evaluate<D: Device, C: Comm>(
     pass: u64,
     options: &TrainOptions,
 ) -> Result<Scores> {
-    rank.finish_deferred()?;
+    rank.drain()?;
     let mut scores = Scores::default();
     let mut start = 0;
     while start < input.len() {

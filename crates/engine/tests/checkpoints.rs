@@ -13,7 +13,7 @@ use paceline_engine::{
 };
 use paceline_graph::{Graph, presets};
 use paceline_kernels::{Cpu, CpuOptions, Device};
-use paceline_plan::{Batches, Plan, lower};
+use paceline_plan::{Batches, Plan, Settings, lower};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -49,7 +49,8 @@ fn go(dir: &Path, every: CheckpointEvery, max_steps: u64, keep: usize, rate: f64
     let saver = Saver::new(dir.into(), keep, identity).unwrap();
     let device = Cpu::new(CpuOptions::default()).unwrap();
     let batches = Batches { train: vec![4], evaluate: vec![20] };
-    let schedule = lower(&graph, &Plan::data_parallel(1), &batches, Rule::Sgd, device.fusions()).unwrap();
+    let schedule =
+        lower(&graph, &Plan::data_parallel(1), &batches, &Settings::new(Rule::Sgd, device.fusions())).unwrap();
     let mut rank = Rank::new(device, paceline_comm::threads(1).swap_remove(0), Arc::new(schedule)).unwrap();
     let mut progress = TrainState::default();
     match latest(dir).unwrap() {
@@ -71,7 +72,6 @@ fn go(dir: &Path, every: CheckpointEvery, max_steps: u64, keep: usize, rate: f64
         min_delta: 0.0,
         max_steps,
         checkpoint: every,
-        defer_updates: true,
     };
     let visits = Visits::all(Order::new(data.len(), 1));
     let input = Input::Memory { samples: &data, visits: &visits };

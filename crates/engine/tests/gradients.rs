@@ -12,7 +12,7 @@ use paceline_engine::checkpoint::{gather, initialize};
 use paceline_engine::{Batch, Rank};
 use paceline_graph::Graph;
 use paceline_kernels::{Device, Reference};
-use paceline_plan::{Batches, Plan, lower};
+use paceline_plan::{Batches, Plan, Settings, lower};
 use std::sync::Arc;
 
 const SAMPLES: usize = 3;
@@ -32,7 +32,7 @@ impl Trial {
     fn new(text: &str, shape: &[usize]) -> Self {
         let graph = net(text, shape);
         let batches = Batches { train: vec![SAMPLES], evaluate: Vec::new() };
-        let schedule = lower(&graph, &Plan::data_parallel(1), &batches, Rule::Sgd, &[]).unwrap();
+        let schedule = lower(&graph, &Plan::data_parallel(1), &batches, &Settings::new(Rule::Sgd, &[])).unwrap();
         let comm = paceline_comm::threads(1).swap_remove(0);
         let mut rank = Rank::new(Reference::new(), comm, Arc::new(schedule)).unwrap();
         initialize(&mut rank, &graph, 3).unwrap();
@@ -61,7 +61,8 @@ impl Trial {
         let schedule = self.rank.schedule.clone();
         for bucket in &schedule.buckets {
             for entry in bucket.entries.iter().filter(|e| e.param == name) {
-                self.rank.device.load(bucket.params[0], entry.offset, Values::F64(values));
+                let params = self.rank.lasting(bucket.params(0)).unwrap();
+                self.rank.device.load(params, entry.offset, Values::F64(values));
             }
         }
     }

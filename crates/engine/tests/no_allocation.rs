@@ -13,7 +13,7 @@ use paceline_engine::checkpoint::initialize;
 use paceline_engine::{Batch, Rank};
 use paceline_graph::{Graph, presets};
 use paceline_kernels::{Cpu, CpuOptions, Device};
-use paceline_plan::{Batches, OpPlan, Plan, lower};
+use paceline_plan::{Batches, OpPlan, Plan, Settings, lower};
 use paceline_prepare::feed::{Augment, Feed, FeedOptions};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::BTreeMap;
@@ -78,7 +78,8 @@ fn allocations(graph: &Graph, plan: &Plan, threads: usize, fed: bool) -> usize {
     let rule = Rule::Adam { beta1: 0.9, beta2: 0.999, eps: 1e-8 };
     let device = || Cpu::new(CpuOptions { threads, ..CpuOptions::default() }).unwrap();
     let batches = Batches { train: vec![32, 4], evaluate: vec![50] };
-    let schedule = Arc::new(lower(graph, plan, &batches, rule, device().fusions()).unwrap());
+    let settings = Settings { defer_updates: true, ..Settings::new(rule, device().fusions()) };
+    let schedule = Arc::new(lower(graph, plan, &batches, &settings).unwrap());
     let feed = fed.then(|| feed(plan.ranks));
     // This thread allocates while it starts the others: they begin when it is done.
     let started = Barrier::new(plan.ranks + 1);
@@ -99,14 +100,16 @@ fn allocations(graph: &Graph, plan: &Plan, threads: usize, fed: bool) -> usize {
                         if step == 30 && rank.number() == 0 {
                             COUNTING.store(true, Ordering::SeqCst);
                         }
-                        let mut batch = match feed {
+                        let batch = match feed {
                             Some(feed) => Batch::supplied(feed, position, count),
                             None => Batch::new(data, &same),
                         };
-                        batch.defer_updates = step % 4 != 3;
                         position += count as u64;
                         let args = StepArgs { seed: 1, step, rate: 0.01, scale: 1.0 / count as f64 };
                         rank.step(phase, &batch, &args, 0.0).unwrap();
+                        if step % 4 == 3 {
+                            rank.drain().unwrap();
+                        }
                     }
                     if rank.number() == 0 {
                         COUNTING.store(false, Ordering::SeqCst);

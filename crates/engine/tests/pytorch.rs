@@ -8,7 +8,7 @@ use paceline_engine::checkpoint::{Snapshot, TensorData, gather};
 use paceline_engine::{Batch, Rank};
 use paceline_graph::{Graph, model_file};
 use paceline_kernels::{Cpu, CpuOptions, Device, Reference};
-use paceline_plan::{Batches, Plan, lower};
+use paceline_plan::{Batches, Plan, Settings, lower};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -65,7 +65,7 @@ fn run<D: Device>(
     let data = Table::new(graph.nodes[0].shape.clone(), inputs, labels, graph.classes).unwrap();
     let batches = Batches { train: vec![count], evaluate: Vec::new() };
     let plan = Plan::data_parallel(ranks);
-    let schedule = Arc::new(lower(&graph, &plan, &batches, rule, device().fusions()).unwrap());
+    let schedule = Arc::new(lower(&graph, &plan, &batches, &Settings::new(rule, device().fusions())).unwrap());
     let one = |comm: paceline_comm::Threads| {
         let mut rank = Rank::new(device(), comm, schedule.clone()).unwrap();
         let me = rank.number();
@@ -74,7 +74,8 @@ fn run<D: Device>(
             for entry in &bucket.entries {
                 let (layer, name) = entry.param.split_once('.').unwrap();
                 let index: usize = layer[1..].parse().unwrap();
-                rank.device.load(bucket.params[member], entry.offset, Values::F64(&flat(&net["layers"][index][name])));
+                let params = rank.lasting(bucket.params(member)).unwrap();
+                rank.device.load(params, entry.offset, Values::F64(&flat(&net["layers"][index][name])));
             }
         }
         let mut losses = Vec::new();

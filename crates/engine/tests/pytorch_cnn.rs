@@ -8,7 +8,7 @@ use paceline_engine::checkpoint::{Snapshot, TensorData, gather};
 use paceline_engine::{Batch, Rank};
 use paceline_graph::{Graph, model_file};
 use paceline_kernels::{Cpu, CpuOptions, Device, Reference};
-use paceline_plan::{Batches, PhaseKind, Plan, TaskKind, lower};
+use paceline_plan::{Batches, PhaseKind, Plan, Settings, TaskKind, lower};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -96,7 +96,8 @@ fn one_rank<D: Device>(
         let member = bucket.group.iter().position(|&r| r == me).unwrap();
         for entry in &bucket.entries {
             let values = flat(&fixture["before"][&entry.param]);
-            rank.device.load(bucket.params[member], entry.offset, Values::F64(&values));
+            let params = rank.lasting(bucket.params(member)).unwrap();
+            rank.device.load(params, entry.offset, Values::F64(&values));
         }
     }
     let same = |row| row;
@@ -107,12 +108,11 @@ fn one_rank<D: Device>(
     };
     let (loss, evaluated_loss) = (step(PhaseKind::Train), step(PhaseKind::Evaluate));
     // The loss is the last layer, and reads the logits first.
-    let evaluation = &schedule.phases[schedule.phase(PhaseKind::Evaluate, count).unwrap()];
-    let mut calls = evaluation.tasks.iter().filter(|task| task.rank == me && task.node == Some(graph.nodes.len() - 1));
-    let buffer = calls.find_map(|task| match &task.kind {
-        TaskKind::Compute(call) => Some(call.args[0]),
-        _ => None,
-    });
+    let phase = schedule.phase(PhaseKind::Evaluate, count).unwrap();
+    let last = Some(graph.nodes.len() - 1);
+    let mut tasks = schedule.phases[phase].tasks().filter(|(s, task)| task.rank == me && s.key.node() == last);
+    let logits = tasks.find_map(|(_, task)| Some(task.call()?.args[0])).unwrap();
+    let buffer = schedule.memory[me].id(phase, logits);
     let mut logits = vec![0.0; count / schedule.ranks * graph.classes];
     rank.device.read(buffer.unwrap(), &mut logits);
     Found { loss, evaluated_loss, logits, after: gather(&mut rank, graph).unwrap() }
@@ -129,7 +129,7 @@ fn check<D: Device>(ranks: usize, tolerance: f64, device: impl Fn() -> D + Sync)
     let batches = Batches { train: vec![labels.len()], evaluate: vec![labels.len()] };
     let data = Table::new(shape, inputs, labels, graph.classes).unwrap();
     let plan = Plan::data_parallel(ranks);
-    let schedule = Arc::new(lower(&graph, &plan, &batches, Rule::Sgd, device().fusions()).unwrap());
+    let schedule = Arc::new(lower(&graph, &plan, &batches, &Settings::new(Rule::Sgd, device().fusions())).unwrap());
     let one = |comm| one_rank(&fixture, &graph, &data, Rank::new(device(), comm, schedule.clone()).unwrap());
     let found: Vec<Found> = std::thread::scope(|scope| {
         let one = &one;

@@ -14,7 +14,7 @@ use paceline_engine::{
 };
 use paceline_graph::{Graph, presets};
 use paceline_kernels::{Cpu, CpuOptions, Device};
-use paceline_plan::{Batches, Plan, lower};
+use paceline_plan::{Batches, Plan, Settings, lower};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,7 +59,8 @@ fn a_checkpoint_waits_until_every_rank_has_recorded() {
     let probe = Cpu::new(CpuOptions::default()).unwrap();
     let batches = Batches { train: vec![6], evaluate: vec![24] };
     let plan = Plan::data_parallel(RANKS);
-    let schedule = Arc::new(lower(&graph, &plan, &batches, Rule::Sgd, probe.fusions()).unwrap());
+    let settings = Settings { defer_updates: true, ..Settings::new(Rule::Sgd, probe.fusions()) };
+    let schedule = Arc::new(lower(&graph, &plan, &batches, &settings).unwrap());
     let options = TrainOptions {
         seed: 1,
         epochs: 2,
@@ -71,7 +72,6 @@ fn a_checkpoint_waits_until_every_rank_has_recorded() {
         min_delta: 0.0,
         max_steps: 0,
         checkpoint: CheckpointEvery::Steps(2),
-        defer_updates: true,
     };
     let visits = Visits::all(Order::new(data.len(), 1));
     let input = Input::Memory { samples: &data, visits: &visits };

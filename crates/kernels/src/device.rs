@@ -1,7 +1,7 @@
 //! The `Device` trait: what the engine may ask of whatever computes.
 
 use paceline_base::Result;
-use paceline_base::kernel::{Arena, BufferId, Call, Fusion, StepArgs, Values};
+use paceline_base::kernel::{Arena, BufferId, Call, Fusion, Kernel, StepArgs, Values};
 use paceline_base::units::DType;
 use std::any::Any;
 use std::ptr::NonNull;
@@ -32,8 +32,8 @@ pub trait Device: Send {
     fn allocated_bytes(&self) -> usize;
 
     /// Tells which kernels will be submitted, before the first of them: a device makes room for what they need beside the buffers.
-    fn prepare(&mut self, calls: &mut dyn Iterator<Item = &Call>) -> Result<()> {
-        let _ = calls;
+    fn prepare(&mut self, kernels: &mut dyn Iterator<Item = &Kernel>) -> Result<()> {
+        let _ = kernels;
         Ok(())
     }
 

@@ -16,7 +16,7 @@
 //! let devices: [Box<dyn Device>; 2] = [Box::new(Cpu::new(CpuOptions::default())?), Box::new(Reference::new())];
 //! for mut device in devices {
 //!     device.allocate(&arena)?;
-//!     device.prepare(&mut std::iter::once(&call))?;
+//!     device.prepare(&mut std::iter::once(&call.kernel))?;
 //!     device.load(x, 0, Values::F64(&[-1.0, 0.5, 2.0]));
 //!     let done = device.submit(&call, &StepArgs { seed: 0, step: 0, rate: 0.0, scale: 1.0 });
 //!     device.wait(done);

@@ -94,7 +94,7 @@ impl Rank {
 
     /// The sums over all ranks.
     pub fn sum(&mut self, values: &[f64]) -> Result<Vec<f64>> {
-        let ticket = self.comm.start(Collective::AllReduce, self.all, self.seq, host::stage(values))?;
+        let ticket = self.comm.start(Collective::AllReduce.into(), self.all, self.seq, host::stage(values))?;
         self.seq += 1;
         Ok(host::values::<f64>(&self.comm.wait(ticket)?).to_vec())
     }

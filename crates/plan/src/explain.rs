@@ -1,13 +1,16 @@
 //! A schedule in words, for `paceline train --explain`.
 
+use crate::key::{BufferKey, SegmentKey, TaskKey};
 use crate::plan::Plan;
-use crate::schedule::{PhaseKind, Schedule, Size, Task, TaskKind};
+use crate::schedule::{Await, Bucket, PhaseKind, Schedule, Segment, Task, TaskKind};
 use paceline_base::Result;
-use paceline_base::kernel::{BufferId, Call, Kernel};
+use paceline_base::kernel::{Call, Kernel};
 use paceline_base::placement::{Holding, Piece, Placement};
 use paceline_base::text::{bytes, counted};
 use paceline_graph::Graph;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
+use std::sync::Arc;
 
 /// The steps of one phase, a line each.
 pub fn explain(schedule: &Schedule, graph: &Graph, phase: usize) -> String {
@@ -21,11 +24,19 @@ pub fn explain(schedule: &Schedule, graph: &Graph, phase: usize) -> String {
         counted(p.samples, "sample"),
         counted(schedule.ranks, "rank")
     );
-    for (id, task) in p.tasks.iter().enumerate() {
-        let _ = writeln!(out, "{id:>4}  {}  {}{}", who(task), words(schedule, graph, task), waits(task));
+    let waits = Waits::of(schedule, phase);
+    for (id, (segment, task)) in p.tasks().enumerate() {
+        let key = TaskKey { segment: segment.key, index: task.index };
+        let _ = writeln!(
+            out,
+            "{id:>4}  {}  {}{}",
+            who(task),
+            words(schedule, graph, segment, task),
+            waits.words(key, task)
+        );
     }
-    for (rank, arena) in schedule.arenas.iter().enumerate() {
-        let _ = writeln!(out, "rank {rank} holds {} of f32 memory", bytes(arena.len as u64 * 4));
+    for (rank, memory) in schedule.memory.iter().enumerate() {
+        let _ = writeln!(out, "rank {rank} holds {} of f32 memory", bytes(memory.arena.len as u64 * 4));
     }
     out
 }
@@ -40,44 +51,76 @@ fn who(task: &Task) -> String {
     }
 }
 
-fn waits(task: &Task) -> String {
-    let list = |lag: usize| -> Vec<String> {
-        task.after.iter().filter(|e| e.lag == lag).map(|e| e.task.to_string()).collect()
-    };
-    let (now, before) = (list(0), list(1));
-    let mut out = String::new();
-    if !now.is_empty() {
-        let _ = write!(out, "  [after {}", now.join(", "));
-    }
-    if !before.is_empty() {
-        let _ =
-            write!(out, "{}after {} of the step before", if out.is_empty() { "  [" } else { "; " }, before.join(", "));
-    }
-    if !out.is_empty() {
-        out.push(']');
-    }
-    out
+/// What is waited for before each task.
+struct Waits {
+    /// Messages, by their number in the list.
+    messages: HashMap<TaskKey, BTreeSet<usize>>,
+    /// Buckets of which the step before may have left something.
+    buckets: HashMap<TaskKey, BTreeSet<usize>>,
 }
 
-fn words(schedule: &Schedule, graph: &Graph, task: &Task) -> String {
-    let node = task.node.map(|n| graph.nodes[n].name.clone()).unwrap_or_default();
-    let name = |rank: usize, b: BufferId| schedule.buffers[rank][b.0 as usize].name.clone();
-    let (Size::Exact(len) | Size::UpTo { expected: len, .. }) = task.size;
-    let size = bytes(len as u64 * 4);
+impl Waits {
+    fn of(schedule: &Schedule, phase: usize) -> Self {
+        let mut waits = Self { messages: HashMap::new(), buckets: HashMap::new() };
+        for (id, (_, task)) in schedule.phases[phase].tasks().enumerate() {
+            for awaited in &task.awaited {
+                if let Await::Before(key) = awaited {
+                    waits.messages.entry(*key).or_default().insert(id);
+                }
+            }
+        }
+        for (bucket, uses) in schedule.phases[phase].first_uses.iter().enumerate() {
+            for key in uses.iter().flatten() {
+                waits.buckets.entry(*key).or_default().insert(bucket);
+            }
+        }
+        waits
+    }
+
+    fn words(&self, key: TaskKey, task: &Task) -> String {
+        let list = |numbers: &BTreeSet<usize>| numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let mut words: Vec<String> = Vec::new();
+        words.extend(self.messages.get(&key).map(|m| format!("waits for {}", list(m))));
+        words.extend(self.buckets.get(&key).map(|b| format!("after the last step's update of bucket {}", list(b))));
+        if task.stage > 0 {
+            words.push("left to the next step".into());
+        }
+        if words.is_empty() { String::new() } else { format!("  [{}]", words.join("; ")) }
+    }
+}
+
+fn words(schedule: &Schedule, graph: &Graph, segment: &Segment, task: &Task) -> String {
+    let node = segment.key.node().map(|n| graph.nodes[n].name.clone()).unwrap_or_default();
+    let size = bytes(task.size as u64 * 4);
+    let bucket = || {
+        let of = |b: &Arc<Bucket>| [SegmentKey::Update(b.key), SegmentKey::Exchange(b.key)].contains(&segment.key);
+        schedule.buckets.iter().position(of).map_or(String::new(), |number| format!("bucket {number}"))
+    };
     match &task.kind {
         TaskKind::Begin { .. } => "begin: clear loss and counts".into(),
         TaskKind::Load { rows, region, .. } => {
             format!("load samples {}..{} {region} of the data ({size})", rows.start, rows.end)
         }
         TaskKind::LoadLabels { rows, .. } => format!("load labels {}..{}", rows.start, rows.end),
-        TaskKind::Transfer { source, .. } => format!("send {} ({size})", name(task.rank, *source)),
-        TaskKind::Collective { what, buffers, .. } => format!("{what} {} ({size})", name(task.rank, buffers[0])),
-        TaskKind::Update(call) => format!("update {} ({size})", name(task.rank, call.args[0])),
+        TaskKind::Transfer { region, .. } => {
+            let gradient = if matches!(segment.key, SegmentKey::Gradient { .. }) { " gradient" } else { "" };
+            format!("send {node} {region}{gradient} ({size})")
+        }
+        TaskKind::Collective { what, .. } => {
+            let of = match segment.key {
+                SegmentKey::Metrics => "the metrics".into(),
+                SegmentKey::Exchange(_) => format!("gradients of {}", bucket()),
+                SegmentKey::Update(_) => format!("parameters of {}", bucket()),
+                _ => format!("sums of {node}"),
+            };
+            format!("{what} {of} ({size})")
+        }
+        TaskKind::Update(_) => format!("update parameters of {} ({size})", bucket()),
         TaskKind::Compute(call) => kernel_words(&node, task.part, call),
     }
 }
 
-fn kernel_words(node: &str, part: usize, call: &Call) -> String {
+fn kernel_words(node: &str, part: usize, call: &Call<BufferKey>) -> String {
     let dense = |d: &paceline_base::kernel::DenseDims| format!("{} samples, {}→{}", d.rows, d.inputs, d.outputs);
     let conv = |d: &paceline_base::window::ConvDims| {
         format!("{} samples, {}→{} channels, {}×{}", d.samples, d.channels, d.out_channels, d.out_height, d.out_width)

@@ -6,31 +6,37 @@
 //!
 //! ```
 //! use paceline_graph::{presets, Graph};
-//! use paceline_plan::{lower, Batches, Plan};
+//! use paceline_plan::{lower, Batches, Plan, Settings};
 //! let graph = Graph::build("softmax", &presets::softmax(), &[28, 28], 10, 0.0)?;
 //! let plan = Plan::data_parallel(2);
 //! let batches = Batches { train: vec![100, 60], evaluate: vec![500] };
-//! let rule = paceline_base::optim::Rule::Sgd;
-//! let schedule = lower(&graph, &plan, &batches, rule, &[])?;
+//! let settings = Settings::new(paceline_base::optim::Rule::Sgd, &[]);
+//! let schedule = lower(&graph, &plan, &batches, &settings)?;
 //! assert_eq!(schedule.phases.len(), 3);
 //! println!("{}", paceline_plan::explain(&schedule, &graph, 0));
 //! # Ok::<(), paceline_base::Error>(())
 //! ```
 
-mod arena;
 mod cluster_file;
 mod explain;
-mod fuse;
+mod key;
 mod lower;
+mod memory;
 mod plan;
 mod plan_file;
+mod program;
 mod schedule;
 mod simulate;
 
 pub use cluster_file::{ClusterFile, Host, Link};
 pub use explain::{explain, placements};
-pub use lower::{Batches, lower};
+pub use key::{BucketKey, BufferKey, BufferRole, SegmentKey, TaskKey};
+pub use lower::{Batches, Devices, Lowering, MicroBatches, Settings, lower};
+pub use memory::{Memory, peaks};
 pub use plan::{Compression, OpPlan, Parts, Plan, Store, UpdateMode};
 pub use plan_file::{parse, to_toml};
-pub use schedule::{Bucket, BucketEntry, Buffer, Edge, Life, Phase, PhaseKind, Schedule, Size, Task, TaskId, TaskKind};
+pub use program::{Item, Placed, Program, program, programs};
+pub use schedule::{
+    Await, Bucket, BucketEntry, Buffer, METRICS, Phase, PhaseKind, Schedule, Segment, Task, TaskKind, metrics,
+};
 pub use simulate::{Cluster, Prediction, simulate};

@@ -7,6 +7,7 @@ use paceline_graph::ops::{Needs, SplitDim};
 use paceline_graph::{Graph, NodeId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// How one operator is split.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -150,11 +151,16 @@ impl Plan {
 
     /// The parts of every operator for a batch of `samples`.
     pub fn parts(&self, graph: &Graph, samples: usize) -> Result<Parts> {
+        self.parts_of_rows(graph, 0..samples)
+    }
+
+    /// The same for these rows of a batch.
+    pub(crate) fn parts_of_rows(&self, graph: &Graph, rows: Range<usize>) -> Result<Parts> {
         let mut chosen: Vec<OpPlan> = Vec::new();
         let mut of = Vec::new();
         for (id, node) in graph.nodes.iter().enumerate() {
             let plan = self.choose(graph, id, &chosen);
-            of.push(if graph.is_data(id) { Vec::new() } else { self.split(graph, id, &plan, samples)? });
+            of.push(if graph.is_data(id) { Vec::new() } else { self.split(graph, id, &plan, rows.clone())? });
             debug_assert_eq!(chosen.len(), id, "{}", node.name);
             chosen.push(plan);
         }
@@ -185,10 +191,10 @@ impl Plan {
             .unwrap_or_else(|| OpPlan { split: BTreeMap::from([("sample".to_string(), self.ranks)]), ranks: None })
     }
 
-    fn split(&self, graph: &Graph, id: NodeId, plan: &OpPlan, samples: usize) -> Result<Vec<Part>> {
+    fn split(&self, graph: &Graph, id: NodeId, plan: &OpPlan, rows: Range<usize>) -> Result<Vec<Part>> {
         let node = &graph.nodes[id];
         let shapes = graph.input_shapes(id);
-        let dims = node.op.dims(samples, &shapes);
+        let dims = node.op.dims(rows.len(), &shapes);
         let fail = |text: String| Error::user(format!("plan: operator {}: {text}", node.name));
         let mut degrees = vec![1; dims.len()];
         for (name, &degree) in &plan.split {
@@ -246,7 +252,7 @@ impl Plan {
                     ranges[axis] = split_range(dims[axis].extent, degrees[axis], rest % degrees[axis]);
                     rest /= degrees[axis];
                 }
-                ranges[0] = samples[rest].clone();
+                ranges[0] = rows.start + samples[rest].start..rows.start + samples[rest].end;
                 Part { rank: ranks[part], needs: node.op.needs(&ranges, &shapes) }
             })
             .collect())

@@ -1,41 +1,20 @@
-//! The schedule: what every rank does in one step, as data. Serialisable, printable, comparable.
+//! The schedule: what every rank does in one step, as data, and all of it. Serialisable, printable, comparable.
 //!
-//! Tasks stand in one global order; a rank's program is that order, filtered. Every message and collective has a
-//! sequence number, and every rank issues in that order: no deadlock by construction.
+//! A step is the body of a loop. Its tasks stand in one order, segment by segment; a rank does those that involve it, one after
+//! another ([`program`](crate::program)). Between ranks only messages order anything: each says before which task every rank that
+//! takes part waits for it ([`Await`]), and all ranks issue them in the one order, so that no two can wait for each other. A task of
+//! stage 1 is left to the next step, at the place that this one's phase names ([`Phase::first_uses`]).
 
+use crate::key::{BucketKey, BufferKey, BufferRole, SegmentKey, TaskKey};
+use crate::memory::Memory;
 use crate::plan::Compression;
-use paceline_base::collective::Collective;
-use paceline_base::kernel::{Arena, BufferId, Call};
+use paceline_base::collective::Exchange;
+use paceline_base::kernel::Call;
 use paceline_base::optim::Rule;
 use paceline_base::region::Region;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
-
-/// Index of a task in its phase.
-pub type TaskId = usize;
-
-/// How much a task moves or computes on.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Size {
-    /// This many elements.
-    Exact(usize),
-    /// A sparse amount.
-    UpTo {
-        /// Elements at most: what memory is planned for.
-        max: usize,
-        /// Elements on average: what the simulator costs.
-        expected: usize,
-    },
-}
-
-/// "After that task": of this step (lag 0), of the one before (lag 1), or of s steps before (bounded staleness).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Edge {
-    /// Index in the same phase.
-    pub task: TaskId,
-    /// How many steps back.
-    pub lag: usize,
-}
+use std::sync::Arc;
 
 /// What a task does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -43,12 +22,12 @@ pub enum TaskKind {
     /// Sets the rank's metrics to zero and its control word to the rank's wish.
     Begin {
         /// `[loss, correct, count, control]`
-        metrics: BufferId,
+        metrics: BufferKey,
     },
     /// Puts a region of the data into a buffer.
     Load {
         /// Buffer of the task's rank that is filled.
-        buffer: BufferId,
+        buffer: BufferKey,
         /// Samples of the batch, and the region of each sample's own coordinates.
         rows: Range<usize>,
         /// Region within one sample.
@@ -59,51 +38,88 @@ pub enum TaskKind {
     /// Puts class labels into a buffer.
     LoadLabels {
         /// Buffer of the task's rank that is filled.
-        buffer: BufferId,
+        buffer: BufferKey,
         /// Samples of the batch.
         rows: Range<usize>,
     },
     /// Runs a kernel.
-    Compute(Call),
+    Compute(Call<BufferKey>),
     /// Sends a buffer from this task's rank to another.
     Transfer {
         /// Rank that receives it.
         to: usize,
         /// Buffer on the sender.
-        source: BufferId,
+        source: BufferKey,
         /// Buffer on the receiver.
-        target: BufferId,
+        target: BufferKey,
+        /// What it is of the node's tensor.
+        region: Region,
     },
     /// A collective among several ranks, in place.
     Collective {
-        /// What becomes of the members' buffers.
-        what: Collective,
+        /// What becomes of the members' buffers, and how the numbers travel.
+        what: Exchange,
         /// Ranks that take part, ascending.
-        group: Vec<usize>,
+        group: Arc<[usize]>,
         /// The buffer of each member.
-        buffers: Vec<BufferId>,
+        buffers: Vec<BufferKey>,
     },
     /// Moves parameters by their gradients.
-    Update(Call),
+    Update(Call<BufferKey>),
+}
+
+/// Until when a message is under way for one of the ranks that take part, and its buffer on loan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Await {
+    /// The rank waits for it before this task.
+    Before(TaskKey),
+    /// The rank waits for it when all its other tasks of the step are done.
+    StepEnd,
 }
 
 /// One entry of the schedule: a kernel, a message, a collective, a load or an update.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Task {
+    /// Its number in the segment: see [`TaskKey`].
+    pub index: u32,
     /// The rank that runs it (sender of a transfer; first member of a collective).
     pub rank: usize,
-    /// The operator, by node number; `None` for what serves several.
-    pub node: Option<usize>,
     /// Which part of the operator.
     pub part: usize,
     /// What it does.
     pub kind: TaskKind,
     /// Elements that it moves or makes; for costs, never for loops.
-    pub size: Size,
-    /// Global issue order of messages and collectives.
-    pub seq: Option<u64>,
-    /// What must be done before.
-    pub after: Vec<Edge>,
+    pub size: usize,
+    /// 0: runs in its own step. 1: runs within the next one, before that step's first task that uses what it moves.
+    pub stage: u8,
+    /// Of a message: until when it is under way, for the sender and the receiver, or by member.
+    pub awaited: Vec<Await>,
+}
+
+/// A buffer that a segment makes for the time of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Buffer {
+    /// What it is called.
+    pub key: BufferKey,
+    /// Whose it is.
+    pub rank: usize,
+    /// Number of elements.
+    pub len: usize,
+    /// The buffer of the same rank that it is a range of, and from which element on; none if it has memory of its own.
+    pub within: Option<(BufferKey, usize)>,
+}
+
+/// Tasks that were lowered together, and the buffers that they make.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Segment {
+    /// What it is called.
+    pub key: SegmentKey,
+    /// In issue order.
+    pub tasks: Vec<Task>,
+    /// For one step.
+    pub buffers: Vec<Buffer>,
+    /// How many of the tasks are messages: transfers and collectives.
+    pub messages: u32,
 }
 
 /// Forward, backward and update; or forward only.
@@ -123,29 +139,10 @@ pub struct Phase {
     /// Samples in its (global) batch.
     pub samples: usize,
     /// In issue order, of all ranks.
-    pub tasks: Vec<Task>,
-}
-
-/// How long a buffer lives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Life {
-    /// Parameters, gradients, optimiser state, metrics: for the whole run.
-    Run,
-    /// Within a step of one phase.
-    Step(usize),
-    /// A range of another buffer, from this element on.
-    Within(BufferId, usize),
-}
-
-/// One buffer of one rank.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Buffer {
-    /// For people (`--explain`, errors); never looked up.
-    pub name: String,
-    /// Number of elements.
-    pub len: usize,
-    /// How long it lives.
-    pub life: Life,
+    pub segments: Vec<Arc<Segment>>,
+    /// By bucket, then by member: this phase's first task that uses it, before which what an earlier step left over must be done.
+    /// Empty for buckets of which nothing is left over, in any phase.
+    pub first_uses: Vec<Vec<Option<TaskKey>>>,
 }
 
 /// A parameter region inside a bucket.
@@ -155,19 +152,25 @@ pub struct BucketEntry {
     pub param: String,
     /// Its number in the model.
     pub id: u32,
+    /// The operator that it belongs to, and its number there.
+    pub of: (usize, usize),
     /// Its coordinates in the whole parameter.
     pub region: Region,
     /// First element in the bucket.
     pub offset: usize,
     /// L2 penalty of its update.
     pub l2: f64,
+    /// By member: the first part on that rank that uses it, by which its buffers are called.
+    pub parts: Vec<u32>,
 }
 
 /// Parameters that live on the same ranks and travel together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bucket {
+    /// What it is called.
+    pub key: BucketKey,
     /// Ranks that hold it, ascending.
-    pub group: Vec<usize>,
+    pub group: Arc<[usize]>,
     /// What is in it.
     pub entries: Vec<BucketEntry>,
     /// Number of elements.
@@ -177,23 +180,8 @@ pub struct Bucket {
     /// False for what the forward pass itself moves, alike on every member (running moments): it is saved and restored,
     /// but has neither gradients nor optimiser state, and no task updates or exchanges it.
     pub trained: bool,
-    /// By member: parameters.
-    pub params: Vec<BufferId>,
-    /// By member: gradients; none if it is not trained.
-    pub grads: Vec<BufferId>,
-    /// By member: optimiser state tensors; none if it is not trained.
-    pub states: Vec<Vec<BufferId>>,
-    /// By member: what compression holds back of gradients, if it does.
-    pub held_back: Vec<BufferId>,
     /// How its gradients travel.
     pub compression: Compression,
-}
-
-impl Bucket {
-    /// The elements whose optimiser state member `index` keeps.
-    pub fn state_range(&self, index: usize) -> Range<usize> {
-        if self.sharded { paceline_base::collective::chunk(self.len, self.group.len(), index) } else { 0..self.len }
-    }
 }
 
 /// Everything that all ranks do, and the memory they need for it.
@@ -203,49 +191,154 @@ pub struct Schedule {
     pub ranks: usize,
     /// How parameters move.
     pub rule: Rule,
-    /// By rank, then by [`BufferId`].
-    pub buffers: Vec<Vec<Buffer>>,
-    /// By rank: where the buffers lie.
-    pub arenas: Vec<Arena>,
-    /// Parameters by bucket.
-    pub buckets: Vec<Bucket>,
-    /// By rank: `[loss, correct, count, control]`.
-    pub metrics: Vec<BufferId>,
+    /// Parameters by bucket, in the order in which the backward pass completes them.
+    pub buckets: Vec<Arc<Bucket>>,
     /// Kinds of steps.
     pub phases: Vec<Phase>,
+    /// By rank: where the buffers lie. Laid out for a schedule that will run; a plan that is only weighed has none.
+    pub memory: Vec<Arc<Memory>>,
 }
 
+impl Bucket {
+    /// The elements whose optimiser state member `index` keeps.
+    pub fn state_range(&self, index: usize) -> Range<usize> {
+        if self.sharded { paceline_base::collective::chunk(self.len, self.group.len(), index) } else { 0..self.len }
+    }
+
+    fn buffer(&self, role: BufferRole, member: usize) -> BufferKey {
+        BufferKey::new(SegmentKey::Update(self.key), role, member)
+    }
+
+    /// The parameters of a member.
+    pub fn params(&self, member: usize) -> BufferKey {
+        self.buffer(BufferRole::BucketParams, member)
+    }
+
+    /// The gradients of a member; only if it is trained.
+    pub fn grads(&self, member: usize) -> BufferKey {
+        self.buffer(BufferRole::BucketGrads, member)
+    }
+
+    /// A state tensor of a member; only if it is trained.
+    pub fn state(&self, member: usize, number: usize) -> BufferKey {
+        self.buffer(BufferRole::BucketState(number as u16), member)
+    }
+
+    /// What compression holds back of the gradients of a member, if it does.
+    pub fn held_back(&self, member: usize) -> Option<BufferKey> {
+        matches!(self.compression, Compression::TopK { .. }).then(|| self.buffer(BufferRole::HeldBack, member))
+    }
+
+    /// All buffers of a member, in the order in which they lie.
+    pub fn buffers(&self, member: usize, rule: Rule) -> Vec<Buffer> {
+        let rank = self.group[member];
+        let own = |key, len| Buffer { key, rank, len, within: None };
+        let mut buffers = vec![own(self.params(member), self.len)];
+        if self.trained {
+            buffers.push(own(self.grads(member), self.len));
+            let kept = self.state_range(member).len();
+            buffers.extend((0..rule.states().len()).map(|s| own(self.state(member, s), kept)));
+        }
+        buffers.extend(self.held_back(member).map(|key| own(key, self.len)));
+        for entry in &self.entries {
+            let (len, offset) = (entry.region.len(), entry.offset);
+            let view = |key, outer| Buffer { key, rank, len, within: Some((outer, offset)) };
+            buffers.push(view(entry.values(member), self.params(member)));
+            if self.trained {
+                buffers.push(view(entry.gradient(member), self.grads(member)));
+            }
+        }
+        buffers
+    }
+}
+
+impl BucketEntry {
+    /// Its values on a member.
+    pub fn values(&self, member: usize) -> BufferKey {
+        param_buffer(self.of.0, BufferRole::Param(self.of.1 as u16), self.parts[member])
+    }
+
+    /// Its gradient on a member; only if it is trained.
+    pub fn gradient(&self, member: usize) -> BufferKey {
+        param_buffer(self.of.0, BufferRole::ParamGrad(self.of.1 as u16), self.parts[member])
+    }
+}
+
+/// A buffer of an operator's parameter, called by the first part on its rank that uses it.
+pub(crate) fn param_buffer(node: usize, role: BufferRole, part: u32) -> BufferKey {
+    BufferKey::new(SegmentKey::Forward { node: node as u32, micro: 0 }, role, part as usize)
+}
+
+/// The metrics of a rank.
+pub fn metrics(rank: usize) -> BufferKey {
+    BufferKey::new(SegmentKey::Begin, BufferRole::Metrics, rank)
+}
+
+/// Elements of the metrics: loss, correct, count, and the control word.
+pub const METRICS: usize = 4;
+
 impl Task {
-    /// The buffers it reads and writes, as (rank, buffer, writes).
-    pub fn touches(&self) -> Vec<(usize, BufferId, bool)> {
+    /// Calls `f` with each buffer that it reads or writes: rank, buffer, whether it writes.
+    pub fn touches(&self, mut f: impl FnMut(usize, BufferKey, bool)) {
         match &self.kind {
-            TaskKind::Begin { metrics } => vec![(self.rank, *metrics, true)],
-            TaskKind::Load { buffer, .. } | TaskKind::LoadLabels { buffer, .. } => vec![(self.rank, *buffer, true)],
+            TaskKind::Begin { metrics } => f(self.rank, *metrics, true),
+            TaskKind::Load { buffer, .. } | TaskKind::LoadLabels { buffer, .. } => f(self.rank, *buffer, true),
             TaskKind::Compute(call) | TaskKind::Update(call) => {
                 let writes = call.kernel.writes();
-                call.args.iter().enumerate().map(|(i, &b)| (self.rank, b, writes.contains(&i))).collect()
+                call.args.iter().enumerate().for_each(|(i, &b)| f(self.rank, b, writes.contains(&i)));
             }
-            TaskKind::Transfer { to, source, target } => vec![(self.rank, *source, false), (*to, *target, true)],
+            TaskKind::Transfer { to, source, target, .. } => {
+                f(self.rank, *source, false);
+                f(*to, *target, true);
+            }
             TaskKind::Collective { group, buffers, .. } => {
-                group.iter().zip(buffers).map(|(&r, &b)| (r, b, true)).collect()
+                group.iter().zip(buffers).for_each(|(&r, &b)| f(r, b, true));
             }
         }
     }
 
-    /// True if this rank takes part.
-    pub fn involves(&self, rank: usize) -> bool {
+    /// True if it is a transfer or a collective.
+    pub fn is_message(&self) -> bool {
+        matches!(self.kind, TaskKind::Transfer { .. } | TaskKind::Collective { .. })
+    }
+
+    /// Which of those that take part this rank is, if it does: for a transfer 0 sends and 1 receives.
+    pub fn participant(&self, rank: usize) -> Option<usize> {
         match &self.kind {
-            TaskKind::Transfer { to, .. } => self.rank == rank || *to == rank,
-            TaskKind::Collective { group, .. } => group.contains(&rank),
-            _ => self.rank == rank,
+            TaskKind::Transfer { to, .. } if *to == rank => Some(1),
+            TaskKind::Collective { group, .. } => group.binary_search(&rank).ok(),
+            _ => (self.rank == rank).then_some(0),
+        }
+    }
+
+    /// The ranks that take part.
+    pub fn ranks(&self) -> impl Iterator<Item = usize> {
+        let (one, other, group) = match &self.kind {
+            TaskKind::Transfer { to, .. } => (Some(self.rank), Some(*to), &[][..]),
+            TaskKind::Collective { group, .. } => (None, None, &group[..]),
+            _ => (Some(self.rank), None, &[][..]),
+        };
+        one.into_iter().chain(other).chain(group.iter().copied())
+    }
+
+    /// The kernel that it runs, if it runs one.
+    pub fn call(&self) -> Option<&Call<BufferKey>> {
+        match &self.kind {
+            TaskKind::Compute(call) | TaskKind::Update(call) => Some(call),
+            _ => None,
         }
     }
 }
 
 impl Phase {
+    /// All tasks, in issue order, with the segments that they stand in.
+    pub fn tasks(&self) -> impl DoubleEndedIterator<Item = (&Segment, &Task)> {
+        self.segments.iter().flat_map(|segment| segment.tasks.iter().map(move |task| (&**segment, task)))
+    }
+
     /// The rows of the batch that a rank reads: from the first to the last that it loads anything of.
     pub fn rows(&self, rank: usize) -> Range<usize> {
-        let loaded = self.tasks.iter().filter(|task| task.rank == rank).filter_map(|task| match &task.kind {
+        let loaded = self.tasks().filter(|(_, task)| task.rank == rank).filter_map(|(_, task)| match &task.kind {
             TaskKind::Load { rows, .. } | TaskKind::LoadLabels { rows, .. } => Some(rows.clone()),
             _ => None,
         });
@@ -259,11 +352,8 @@ impl Schedule {
         self.phases.iter().position(|p| p.kind == kind && p.samples == samples)
     }
 
-    /// The buffer that holds the storage of `buffer`.
-    pub fn root(&self, rank: usize, buffer: BufferId) -> BufferId {
-        match self.buffers[rank][buffer.0 as usize].life {
-            Life::Within(outer, _) => self.root(rank, outer),
-            _ => buffer,
-        }
+    /// Elements of the largest memory of a rank.
+    pub fn largest_memory(&self) -> usize {
+        self.memory.iter().map(|memory| memory.arena.len).max().unwrap_or(0)
     }
 }

@@ -4,7 +4,7 @@ use paceline_base::kernel::{Fusion, Kernel};
 use paceline_base::op::Activation::{Gelu, Relu, Tanh};
 use paceline_base::optim::Rule;
 use paceline_graph::{Graph, model_file};
-use paceline_plan::{Batches, PhaseKind, Plan, Schedule, TaskKind, lower};
+use paceline_plan::{Batches, PhaseKind, Plan, Schedule, Settings, TaskKind, lower};
 use std::collections::BTreeSet;
 
 const BATCH: Fusion = Fusion::BatchActivation(Relu);
@@ -26,7 +26,7 @@ fn lowered(layers: &[&str], fusions: &[Fusion]) -> Schedule {
     }
     let graph = Graph::build("net", &model_file::parse(&toml, "net").unwrap().layers, &[6, 6, 3], 4, 0.0).unwrap();
     let batches = Batches { train: vec![5], evaluate: vec![7] };
-    lower(&graph, &Plan::data_parallel(1), &batches, Rule::Sgd, fusions).unwrap()
+    lower(&graph, &Plan::data_parallel(1), &batches, &Settings::new(Rule::Sgd, fusions)).unwrap()
 }
 
 /// The kernels of a phase.
@@ -36,7 +36,7 @@ fn kernels(schedule: &Schedule, kind: PhaseKind) -> Vec<Kernel> {
         TaskKind::Compute(call) => Some(call.kernel.clone()),
         _ => None,
     };
-    phase.tasks.iter().filter_map(call).collect()
+    phase.tasks().filter_map(|(_, task)| call(task)).collect()
 }
 
 fn names(kernels: &[Kernel]) -> Vec<&'static str> {
@@ -78,8 +78,13 @@ fn normalisation_takes_the_activation_behind_it_and_its_derivative() {
     assert!(!names(&evaluation).contains(&"activate"));
     // Nobody touches the value before the activation any more, nor its gradient, nor that value in evaluation.
     let touched = |schedule: &Schedule| {
-        let tasks = schedule.phases.iter().flat_map(|phase| &phase.tasks);
-        tasks.flat_map(|task| task.touches()).map(|(_, buffer, _)| buffer).collect::<BTreeSet<_>>().len()
+        let mut found = BTreeSet::new();
+        for (number, phase) in schedule.phases.iter().enumerate() {
+            phase.tasks().for_each(|(_, task)| {
+                task.touches(|rank, buffer, _| drop(found.insert(schedule.memory[rank].id(number, buffer).unwrap())));
+            });
+        }
+        found.len()
     };
     assert_eq!(touched(&fused), touched(&plain) - 3);
 }

@@ -1,9 +1,10 @@
 //! How convolutional networks are split: who follows whom, what travels, and what batch normalisation exchanges.
 
-use paceline_base::collective::Collective;
+use paceline_base::collective::{Collective, Exchange};
 use paceline_base::optim::Rule;
 use paceline_graph::{Graph, model_file};
-use paceline_plan::{Batches, Plan, Schedule, Size, TaskKind, lower, parse};
+use paceline_plan::{Batches, BufferKey, Plan, Schedule, Settings, TaskKind, lower, parse};
+use std::collections::BTreeSet;
 
 const NET: &str = "
     format = 1
@@ -94,22 +95,23 @@ fn axes_are_also_known_by_number() {
 }
 
 fn schedule(plan: &Plan) -> Schedule {
-    lower(&graph(), plan, &Batches { train: vec![4], evaluate: vec![4] }, Rule::Sgd, &[]).unwrap()
+    lower(&graph(), plan, &Batches { train: vec![4], evaluate: vec![4] }, &Settings::new(Rule::Sgd, &[])).unwrap()
 }
 
 /// Elements of each all-reduce of a phase that belongs to an operator.
-fn sums(schedule: &Schedule, phase: usize) -> Vec<Size> {
-    let tasks = schedule.phases[phase].tasks.iter().filter(|t| t.node.is_some());
+fn sums(schedule: &Schedule, phase: usize) -> Vec<usize> {
+    let tasks = schedule.phases[phase].tasks().filter(|(segment, _)| segment.key.node().is_some());
+    let sum = |what: &Exchange| what.what == Collective::AllReduce;
     tasks
-        .filter(|t| matches!(t.kind, TaskKind::Collective { what: Collective::AllReduce, .. }))
-        .map(|t| t.size)
+        .filter(|(_, t)| matches!(&t.kind, TaskKind::Collective { what, .. } if sum(what)))
+        .map(|(_, t)| t.size)
         .collect()
 }
 
 #[test]
 fn batch_normalisation_sums_its_moments_once_forward_and_once_backward() {
     let by_samples = schedule(&Plan::data_parallel(2));
-    assert_eq!(sums(&by_samples, 0), [Size::Exact(16), Size::Exact(16)]);
+    assert_eq!(sums(&by_samples, 0), [16, 16]);
     assert_eq!(sums(&by_samples, 1), [], "evaluation uses the running moments");
     assert_eq!(sums(&schedule(&Plan::data_parallel(1)), 0), []);
     // Each rank has whole channels: nothing is summed.
@@ -122,12 +124,12 @@ fn running_moments_are_neither_updated_nor_exchanged() {
     let kept = schedule.buckets.iter().find(|b| !b.trained).unwrap();
     let names: Vec<_> = kept.entries.iter().map(|e| &e.param[..]).collect();
     assert_eq!(names, ["norm.running_mean", "norm.running_var"]);
-    assert!(kept.grads.is_empty() && kept.states.iter().all(Vec::is_empty) && !kept.sharded);
-    for task in &schedule.phases[0].tasks {
+    assert!(!kept.sharded);
+    assert_eq!(kept.buffers(0, Rule::Momentum { momentum: 0.5 }).len(), 3, "the values, and those of each entry");
+    let kept: BTreeSet<BufferKey> = kept.buffers(0, Rule::Sgd).iter().map(|buffer| buffer.key).collect();
+    for (_, task) in schedule.phases[0].tasks() {
         if matches!(task.kind, TaskKind::Update(_) | TaskKind::Collective { .. }) {
-            for (rank, buffer, _) in task.touches() {
-                assert!(!kept.params.contains(&schedule.root(rank, buffer)) || kept.group[0] != rank, "{task:?}");
-            }
+            task.touches(|_, buffer, _| assert!(!kept.contains(&buffer), "{task:?}"));
         }
     }
 }

@@ -14,7 +14,7 @@ use paceline_engine::checkpoint::{Checkpoint, restore};
 use paceline_engine::{Batch, Rank, StepResult};
 use paceline_graph::Graph;
 use paceline_kernels::{Cpu, CpuOptions, Device, Tuning};
-use paceline_plan::{Batches, PhaseKind, Plan, Schedule, TaskKind, lower};
+use paceline_plan::{Batches, PhaseKind, Plan, Schedule, Settings, TaskKind, lower};
 use paceline_prepare::feed::{Feed, FeedOptions};
 use paceline_run::{ModelInfo, Recorded, Values, build_model, open_data};
 use paceline_system::machine;
@@ -339,8 +339,9 @@ impl Predictor {
             let device = Cpu::new(options)?;
             let rule = self.checkpoint.manifest.identity.rule;
             let batches = Batches { train: Vec::new(), evaluate: sizes.clone() };
-            let schedule = lower(&self.graph, &Plan::data_parallel(1), &batches, rule, device.fusions())?;
-            let bytes = 4 * schedule.arenas[0].len as u64;
+            let settings = Settings::new(rule, device.fusions());
+            let schedule = lower(&self.graph, &Plan::data_parallel(1), &batches, &settings)?;
+            let bytes = 4 * schedule.largest_memory() as u64;
             let free = machine::free_memory_bytes();
             // A run over several ranks evaluates more at once than one rank may have room for.
             if free > 0 && bytes as f64 > FREE_SHARE * free as f64 && self.batch > 1 {
@@ -367,8 +368,8 @@ impl Predictor {
     /// The buffer that the loss, which is the last layer, reads first.
     fn outputs_of(&self, schedule: &Schedule, phase: usize) -> Result<BufferId> {
         let last = self.graph.nodes.len() - 1;
-        let found = schedule.phases[phase].tasks.iter().rev().find_map(|task| match &task.kind {
-            TaskKind::Compute(call) if task.node == Some(last) => Some(call.args[0]),
+        let found = schedule.phases[phase].tasks().rev().find_map(|(segment, task)| match &task.kind {
+            TaskKind::Compute(call) if segment.key.node() == Some(last) => schedule.memory[0].id(phase, call.args[0]),
             _ => None,
         });
         found.ok_or_else(|| Error::internal("no loss in the schedule"))

@@ -12,7 +12,7 @@ use paceline_base::{Error, Result};
 use paceline_graph::{Graph, model_file, presets};
 use paceline_kernels::cpu::{ConvCase, peak_flops};
 use paceline_kernels::{Cpu, CpuOptions, Device};
-use paceline_plan::{Batches, Plan, Schedule, Task, TaskKind, lower};
+use paceline_plan::{Batches, Plan, Schedule, Segment, Settings, Task, TaskKind, lower};
 use serde::Serialize;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -111,14 +111,16 @@ pub fn bench_kernels(bench: &KernelBench<'_>) -> Result<KernelReport> {
     let layout = Layout { plan: Plan::data_parallel(1), threads: bench.threads, core: None, batch };
     let cpu = Cpu::new(CpuOptions::default())?;
     let batches = Batches { train: vec![bench.batch], evaluate: Vec::new() };
-    let schedule = lower(bench.graph, &layout.plan, &batches, bench.rule, cpu.fusions())?;
+    let schedule = lower(bench.graph, &layout.plan, &batches, &Settings::new(bench.rule, cpu.fusions()))?;
     let mut reasons = Vec::new();
     let tuning = kernels::choose(&schedule, &layout, cpu.tuning(), &mut reasons, &AtomicBool::new(false))?;
     let mut device = make_device(&layout, Some(&tuning))?;
-    let tasks = &schedule.phases[0].tasks;
-    let calls: Vec<(&Task, &Call)> = tasks.iter().filter_map(|t| call(t).map(|c| (t, c))).collect();
-    device.allocate(&schedule.arenas[0])?;
-    device.prepare(&mut calls.iter().map(|c| c.1))?;
+    let memory = &schedule.memory[0];
+    let call = |task: &Task| task.call().and_then(|call| memory.call(0, call));
+    let calls: Vec<(&Segment, Call)> =
+        schedule.phases[0].tasks().filter_map(|(segment, task)| Some((segment, call(task)?))).collect();
+    device.allocate(&memory.arena)?;
+    device.prepare(&mut calls.iter().map(|c| &c.1.kernel))?;
     fill(&mut device, &schedule);
     let mut times = vec![Vec::with_capacity(bench.repeats); calls.len()];
     for step in 0..=bench.repeats {
@@ -136,12 +138,12 @@ pub fn bench_kernels(bench: &KernelBench<'_>) -> Result<KernelReport> {
     let lines: Vec<KernelLine> = calls
         .iter()
         .zip(times)
-        .map(|((task, call), mut times)| {
+        .map(|((segment, call), mut times)| {
             times.sort_by(f64::total_cmp);
             let seconds = times[times.len() / 2];
             let flops = call.kernel.flops() / seconds;
             KernelLine {
-                layer: task.node.map_or(String::new(), |n| bench.graph.nodes[n].name.clone()),
+                layer: segment.key.node().map_or(String::new(), |n| bench.graph.nodes[n].name.clone()),
                 kernel: call.kernel.name(),
                 shape: shape(&call.kernel),
                 algorithm: ConvCase::of(&call.kernel).map(|case| tuning.conv(&case).to_string()),
@@ -165,25 +167,22 @@ pub fn bench_kernels(bench: &KernelBench<'_>) -> Result<KernelReport> {
     })
 }
 
-fn call(task: &Task) -> Option<&Call> {
-    match &task.kind {
-        TaskKind::Compute(call) | TaskKind::Update(call) => Some(call),
-        _ => None,
-    }
-}
-
 /// Small numbers of both signs in parameters and data; labels are 0.
 fn fill(device: &mut Cpu, schedule: &Schedule) {
     let values = |len: usize, size: f32| -> Vec<f32> {
         (0..len).map(|i| (((i * 7919) % 2003) as f32 / 1001.5 - 1.0) * size).collect()
     };
+    let memory = &schedule.memory[0];
     for bucket in &schedule.buckets {
-        device.load(bucket.params[0], 0, Values::F32(&values(bucket.len, 0.05)));
+        if let Some(params) = memory.lasting_id(bucket.params(0)) {
+            device.load(params, 0, Values::F32(&values(bucket.len, 0.05)));
+        }
     }
-    for task in &schedule.phases[0].tasks {
-        if let TaskKind::Load { buffer, .. } = task.kind {
-            let len = schedule.buffers[0][buffer.0 as usize].len;
-            device.load(buffer, 0, Values::F32(&values(len, 1.0)));
+    for (_, task) in schedule.phases[0].tasks() {
+        if let TaskKind::Load { buffer, .. } = task.kind
+            && let Some(buffer) = memory.id(0, buffer)
+        {
+            device.load(buffer, 0, Values::F32(&values(memory.len(buffer), 1.0)));
         }
     }
 }

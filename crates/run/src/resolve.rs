@@ -13,7 +13,7 @@ use paceline_config::{Auto, Cadence, Config, Preset, StrategyName};
 use paceline_engine::{CheckpointEvery, TrainOptions};
 use paceline_graph::{Graph, model_file, presets};
 use paceline_kernels::{Cpu, CpuOptions, Tuning};
-use paceline_plan::{Batches, Compression, Plan, Schedule, Store, UpdateMode, lower};
+use paceline_plan::{Batches, Compression, Plan, Schedule, Settings, Store, UpdateMode, lower};
 use paceline_system::machine;
 use paceline_system::threads::{check_threads, cores};
 use std::path::Path;
@@ -184,11 +184,12 @@ pub fn resolve_among(
     reasons.extend(data.describe(&config, layout.batch.samples().div_ceil(processes)));
     let tuning = cpu.tuning();
     let rule = config.optimizer.rule();
-    let lowered = |batches: &Batches| lower(&graph, &layout.plan, batches, rule, fusions);
-    let largest = |schedule: &Schedule| schedule.arenas.iter().map(|a| a.len).max().unwrap_or(0);
+    let settings = Settings { defer_updates: processes > 1, ..Settings::new(rule, fusions) };
+    let lowered = |batches: &Batches| lower(&graph, &layout.plan, batches, &settings);
     let training = lowered(&Batches { train: batches(layout.batch, 1, &data).train, evaluate: Vec::new() })?;
-    let evaluated = eval_batch(config.train.eval_batch, layout.batch, largest(&training), |n| {
-        Ok(largest(&lowered(&Batches { train: Vec::new(), evaluate: batches(layout.batch, n, &data).evaluate })?))
+    let evaluated = eval_batch(config.train.eval_batch, layout.batch, training.largest_memory(), |n| {
+        let evaluate = batches(layout.batch, n, &data).evaluate;
+        Ok(lowered(&Batches { train: Vec::new(), evaluate })?.largest_memory())
     })?;
     let schedule = Arc::new(lowered(&batches(layout.batch, evaluated, &data))?);
     if let (Some(local), Some(shares), Some(workers)) = (&data.local, &layout.plan.shares, workers) {
@@ -200,10 +201,10 @@ pub fn resolve_among(
     let needs = Needs::of(&schedule, &layout, &config, &data, Some(&tuning))?;
     let here = workers.map_or(layout.plan.ranks, Workers::on_this_host);
     needs.of_ranks(here, layout.plan.ranks).check(machine::free_memory_bytes(), &layout)?;
-    let arena = schedule.arenas.iter().map(|a| a.len).max().unwrap_or(0);
+    let arena = schedule.largest_memory();
     tracing::info!("kernels: {}; {arena} elements of device memory a rank", paceline_kernels::Device::describe(&cpu));
     for (i, phase) in schedule.phases.iter().enumerate() {
-        tracing::debug!("phase {i}: {:?} of {} samples, {} tasks", phase.kind, phase.samples, phase.tasks.len());
+        tracing::debug!("phase {i}: {:?} of {} samples, {} tasks", phase.kind, phase.samples, phase.tasks().count());
     }
     let steps_per_epoch = layout.batch.steps_per_epoch(data.samples()) as u64;
     let base = config.optimizer.rate();
@@ -223,7 +224,6 @@ pub fn resolve_among(
             Cadence::Steps(n) => CheckpointEvery::Steps(n),
             Cadence::Time(t) => CheckpointEvery::Seconds(t.as_secs_f64()),
         },
-        defer_updates: processes > 1,
     };
     config.train.batch = paceline_config::Batch::fixed(layout.batch.samples() as u64);
     config.train.eval_batch = Auto::Is(evaluated);
@@ -377,7 +377,7 @@ fn fitting(
     let (mut fit, mut refusal) = (Vec::new(), None);
     for layout in candidates {
         let batches = Batches { train: vec![layout.batch.samples()], evaluate: Vec::new() };
-        let schedule = lower(graph, &layout.plan, &batches, config.optimizer.rule(), fusions)?;
+        let schedule = lower(graph, &layout.plan, &batches, &Settings::new(config.optimizer.rule(), fusions))?;
         let needs = Needs::of(&schedule, &layout, config, data, tuning)?;
         match needs.check(free, &layout) {
             Ok(()) => fit.push(layout),

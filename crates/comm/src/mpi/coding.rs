@@ -1,6 +1,6 @@
 //! How numbers of a collective travel: as they are, as 16-bit floats, or only those that are not zero.
 
-use crate::Collective;
+use crate::Encoding;
 use crate::bf16;
 use crate::host::Element;
 use crate::sum::vector;
@@ -23,10 +23,10 @@ const ALL: u32 = u32::MAX;
 
 impl Coding {
     /// What an operation asks for. Devices of another type than `f32` send everything as it is.
-    pub(super) fn of(what: Collective, dtype: DType) -> Self {
-        match what {
-            Collective::AllReduceBf16 if dtype == DType::F32 => Self::Bf16,
-            Collective::AllReduceSparse if dtype == DType::F32 => Self::Sparse,
+    pub(super) fn of(encoding: Encoding, dtype: DType) -> Self {
+        match encoding {
+            Encoding::Bf16 if dtype == DType::F32 => Self::Bf16,
+            Encoding::Sparse if dtype == DType::F32 => Self::Sparse,
             _ => Self::Plain,
         }
     }

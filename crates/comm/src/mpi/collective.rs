@@ -9,7 +9,7 @@ use super::submission::{Completion, SubmissionQueue};
 use crate::host::Element;
 use crate::raw;
 use crate::sum::vector;
-use crate::{Collective, chunk};
+use crate::{Collective, Exchange, chunk};
 use paceline_base::units::DType;
 use paceline_base::{Error, Result};
 use paceline_kernels::Staging;
@@ -36,7 +36,7 @@ unsafe impl Send for Slots {}
 /// Opened by the first local member, begun when all are here, closed when complete; then kept for the next one.
 pub(super) struct CollectiveOp {
     pub(super) seq: u64,
-    pub(super) what: Collective,
+    pub(super) what: Exchange,
     pub(super) group: Option<Arc<Group>>,
     /// In the order of the members; the first is the one that travels.
     loans: Vec<Loan>,
@@ -72,7 +72,7 @@ impl CollectiveOp {
     pub(super) fn new(local: usize, processes: usize) -> Self {
         Self {
             seq: 0,
-            what: Collective::AllReduce,
+            what: Collective::AllReduce.into(),
             group: None,
             loans: Vec::with_capacity(local),
             active: false,
@@ -92,7 +92,7 @@ impl CollectiveOp {
     }
 
     /// Opens it for the first member.
-    pub(super) fn open(&mut self, seq: u64, what: Collective, group: Arc<Group>) {
+    pub(super) fn open(&mut self, seq: u64, what: Exchange, group: Arc<Group>) {
         (self.seq, self.what, self.group, self.active) = (seq, what, Some(group), false);
         (self.combined, self.there, self.moved) = (0, None, Instant::now());
         self.loans.clear();
@@ -104,7 +104,7 @@ impl CollectiveOp {
     }
 
     /// A member comes.
-    pub(super) fn join(&mut self, local: usize, index: u16, what: Collective, data: Staging) -> Result<()> {
+    pub(super) fn join(&mut self, local: usize, index: u16, what: Exchange, data: Staging) -> Result<()> {
         let differs = self
             .loans
             .first()
@@ -137,16 +137,16 @@ impl CollectiveOp {
     pub(super) fn begin(&mut self, piece: usize, pool: &mut Vec<Vec<u8>>) {
         let group = self.group.clone().expect("an open collective has a group");
         (self.dtype, self.len) = (self.loans[0].data.dtype(), self.loans[0].data.len());
-        self.coding = Coding::of(self.what, self.dtype);
+        self.coding = Coding::of(self.what.encoding, self.dtype);
         self.piece = (piece / self.dtype.size()).max(16);
         let n = group.participants.len();
-        self.mutual = n == 2 && self.what == Collective::AllReduce && self.len * self.dtype.size() <= FEW;
+        self.mutual = n == 2 && self.what.what == Collective::AllReduce && self.len * self.dtype.size() <= FEW;
         let (len, piece, mutual) = (self.len, self.piece, self.mutual);
         let span = |participant: usize| if mutual { 0..len } else { group.span(len, participant) };
         let pieces = |participant: usize| span(participant).len().div_ceil(piece);
         let mine = pieces(group.me);
-        let reduces = self.what != Collective::AllGather;
-        let gathers = self.what != Collective::ReduceScatter && !self.mutual;
+        let reduces = self.what.what != Collective::AllGather;
+        let gathers = self.what.what != Collective::ReduceScatter && !self.mutual;
         let others = (1..n).map(|d| (group.me + d) % n); // each begins with another, so that none is overrun
         let (reduce, gather) = (|n: usize| if reduces { n } else { 0 }, |n: usize| if gathers { n } else { 0 });
         self.peers.extend(others.map(|participant| Peer {
@@ -272,7 +272,7 @@ impl CollectiveOp {
     fn combine<T: Element>(&mut self, news: &mut bool) {
         let (me, n) = (self.group().me, self.group().participants.len());
         let pieces = self.span(me).len().div_ceil(self.piece);
-        let reduces = self.what != Collective::AllGather;
+        let reduces = self.what.what != Collective::AllGather;
         while self.combined < pieces {
             let k = self.combined;
             let waits = |p: &Peer| p.summands_in.finished <= k || (self.mutual && p.summands_out.finished <= k);
@@ -308,6 +308,8 @@ impl CollectiveOp {
                 self.coding.round(own);
             } else {
                 self.bring_chunks::<T>(&range);
+                // SAFETY: as above.
+                self.coding.round(unsafe { raw::range_mut(self.leader::<T>(), &range) });
             }
             self.spread::<T>(&range, me);
             self.combined += 1;
@@ -437,10 +439,10 @@ impl CollectiveOp {
                     }
                 }
             };
-            match self.what {
+            match self.what.what {
                 Collective::ReduceScatter => copy(overlap(range, &chunk)),
                 // Its own chunk it has already.
-                Collective::AllGather if participant == me => {
+                Collective::AllGather if participant == me && self.coding == Coding::Plain => {
                     copy(range.start..range.end.min(chunk.start).max(range.start));
                     copy(range.start.max(chunk.end).min(range.end)..range.end);
                 }

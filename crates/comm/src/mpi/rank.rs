@@ -5,7 +5,7 @@ use super::progress_thread::ProgressThread;
 use super::submission::{Completion, OpKind, Submission, SubmissionQueue};
 use crate::comm::{index_in_group, no_such_group};
 use crate::tickets::{ROOM, TicketTable};
-use crate::{Collective, Comm, Counters, GroupId, Ticket};
+use crate::{Comm, Counters, Exchange, GroupId, Ticket};
 use paceline_base::{Error, Peer, Result};
 use paceline_kernels::Staging;
 use std::sync::Arc;
@@ -136,7 +136,7 @@ impl Comm for MpiRank {
         self.submit(OpKind::Receive { from }, seq, data)
     }
 
-    fn start(&mut self, what: Collective, group: GroupId, seq: u64, data: Staging) -> Result<Ticket> {
+    fn start(&mut self, what: Exchange, group: GroupId, seq: u64, data: Staging) -> Result<Ticket> {
         let rank = self.rank;
         let group = self.groups.get(group.0 as usize).cloned().ok_or_else(|| no_such_group(rank, what, seq))?;
         self.submit(OpKind::Collective { what, group }, seq, data)

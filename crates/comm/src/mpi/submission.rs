@@ -1,7 +1,7 @@
 //! What the ranks of a process and its progress thread exchange: submissions in, completions out, and what went wrong.
 
 use super::group::Group;
-use crate::Collective;
+use crate::Exchange;
 use crate::parker::Parker;
 use crate::tickets::ROOM;
 use crate::waiting::WaitingRanks;
@@ -18,7 +18,7 @@ pub(super) enum OpKind {
     /// Fill it with what a rank sends.
     Receive { from: usize },
     /// Use it in a collective, in index.
-    Collective { what: Collective, group: Arc<Group> },
+    Collective { what: Exchange, group: Arc<Group> },
 }
 
 /// An operation that a rank submits to the progress thread.

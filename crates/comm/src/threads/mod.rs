@@ -17,10 +17,11 @@ mod slot;
 use crate::backoff::{Backoff, Idle};
 use crate::comm::{index_in_group, no_such_group, no_such_rank};
 use crate::meter::Meter;
-use crate::{Collective, Comm, Counters, GroupId, Ticket};
+use crate::{Collective, Comm, Counters, Encoding, Exchange, GroupId, Ticket, chunk};
 use hub::Hub;
 use op::{Membership, Op, OpKind, OpState};
 use op_table::OpTable;
+use paceline_base::units::DType;
 use paceline_base::{Error, Result};
 use paceline_kernels::Staging;
 use std::sync::Arc;
@@ -208,7 +209,7 @@ impl Comm for Threads {
         self.begin(OpKind::Receive { from }, number, seq, data)
     }
 
-    fn start(&mut self, what: Collective, group: GroupId, seq: u64, data: Staging) -> Result<Ticket> {
+    fn start(&mut self, what: Exchange, group: GroupId, seq: u64, mut data: Staging) -> Result<Ticket> {
         self.hub.check()?;
         let rank = self.rank;
         let Some(membership) = self.groups.get_mut(group.0 as usize) else {
@@ -216,6 +217,12 @@ impl Comm for Threads {
         };
         let number = membership.started;
         membership.started += 1;
+        if what == (Exchange { what: Collective::AllGather, encoding: Encoding::Bf16 }) && data.dtype() == DType::F32 {
+            // Before the others see it: they take it as it is.
+            let own = chunk(data.len(), membership.group.ranks.len(), membership.index);
+            // SAFETY: an exclusive loan of `f32`, aligned for it; the chunk lies within.
+            crate::bf16::round(unsafe { crate::raw::range_mut(data.bytes_mut().as_mut_ptr().cast(), &own) });
+        }
         self.begin(OpKind::Collective { what, group: group.0 as usize }, number, seq, data)
     }
 

@@ -16,7 +16,7 @@ use super::slot::Post;
 use crate::host::Element;
 use crate::meter::Meter;
 use crate::sum;
-use crate::{Collective, chunk, elements_moved};
+use crate::{Collective, Encoding, Exchange, chunk, elements_moved};
 use paceline_base::Result;
 use paceline_base::units::DType;
 use paceline_kernels::Staging;
@@ -36,7 +36,7 @@ pub(super) struct Membership {
 pub(super) enum OpKind {
     Send { to: usize },
     Receive { from: usize },
-    Collective { what: Collective, group: usize },
+    Collective { what: Exchange, group: usize },
 }
 
 /// How far an operation came.
@@ -136,7 +136,7 @@ impl Op {
         Ok(())
     }
 
-    fn advance_collective(&mut self, what: Collective, at: &Membership, hub: &Hub, meter: &mut Meter) -> Result<()> {
+    fn advance_collective(&mut self, what: Exchange, at: &Membership, hub: &Hub, meter: &mut Meter) -> Result<()> {
         let n = self.number;
         let (ranks, me) = (&*at.group.ranks, at.index);
         let row = at.group.row(n);
@@ -145,7 +145,7 @@ impl Op {
         if self.state == OpState::Queued && unsafe { mine.is_free(n, RING) } {
             let data = self.loan();
             // In an all-gather it is the others' chunks that a member copies.
-            let idle = what != Collective::AllGather && chunk(data.len(), ranks.len(), me).is_empty();
+            let idle = what.what != Collective::AllGather && chunk(data.len(), ranks.len(), me).is_empty();
             let nothing_to_do = me > 0 && idle;
             let post = Post::new(&data, self.seq, Some(what));
             // SAFETY: the slot is ours and free.
@@ -163,7 +163,7 @@ impl Op {
             // SAFETY: every member is finished with every buffer.
             let data = unsafe { mine.take() };
             for (m, &from) in ranks.iter().enumerate() {
-                let elements = elements_moved(what, data.len(), ranks.len(), m, me);
+                let elements = elements_moved(what.what, data.len(), ranks.len(), m, me);
                 meter.counters.received[from] += (elements * data.dtype().size()) as u64;
             }
             self.data = Some(data);
@@ -173,7 +173,7 @@ impl Op {
     }
 
     /// Step 2: all have posted, and this member is not finished.
-    fn work(&self, what: Collective, at: &Membership, hub: &Hub, meter: &mut Meter) -> Result<()> {
+    fn work(&self, what: Exchange, at: &Membership, hub: &Hub, meter: &mut Meter) -> Result<()> {
         let (ranks, me) = (&*at.group.ranks, at.index);
         let row = at.group.row(self.number);
         // SAFETY: all have posted, and this member is not finished.
@@ -186,7 +186,7 @@ impl Op {
         }
         let len = mine.bytes / mine.dtype.size();
         let range = chunk(len, ranks.len(), me);
-        let idle = if what == Collective::AllGather { len == range.len() } else { range.is_empty() };
+        let idle = if what.what == Collective::AllGather { len == range.len() } else { range.is_empty() };
         if !idle && ranks.len() > 1 {
             let data = |m: usize| post(m).data.as_ptr();
             let bytes = range.len() * ranks.len() * mine.dtype.size();
@@ -240,13 +240,15 @@ impl Op {
 
 /// # Safety
 /// As for [`sum::all_reduce`].
-unsafe fn apply<T: Element>(what: Collective, members: usize, me: usize, buffer: impl Fn(usize) -> *mut T, len: usize) {
+unsafe fn apply<T: Element>(what: Exchange, members: usize, me: usize, buffer: impl Fn(usize) -> *mut T, len: usize) {
     let range = chunk(len, members, me);
+    let rounded = what.encoding == Encoding::Bf16;
     // SAFETY: the caller's promise.
     unsafe {
-        match what {
-            Collective::AllReduce | Collective::AllReduceSparse => sum::all_reduce(members, buffer, range),
-            Collective::AllReduceBf16 => sum::all_reduce_bf16(members, buffer, range),
+        match what.what {
+            Collective::AllReduce if rounded => sum::all_reduce_bf16(members, buffer, range),
+            Collective::AllReduce => sum::all_reduce(members, buffer, range),
+            Collective::ReduceScatter if rounded => sum::reduce_scatter_bf16(members, me, buffer, range),
             Collective::ReduceScatter => sum::reduce_scatter(members, me, buffer, range),
             Collective::AllGather => sum::all_gather(members, me, buffer, |m| chunk(len, members, m)),
         }

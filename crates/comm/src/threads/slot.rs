@@ -14,7 +14,7 @@
 //! The loan stays in the slot until step 3, and the slot lives as long as the hub. So when a rank fails, a peer that
 //! is in the middle of its buffer reads and writes memory that is still there.
 
-use crate::Collective;
+use crate::Exchange;
 use paceline_base::units::DType;
 use paceline_kernels::Staging;
 use std::cell::UnsafeCell;
@@ -33,12 +33,12 @@ pub(super) struct Post {
     /// The type of its elements.
     pub(super) dtype: DType,
     /// Which collective, if it is one.
-    pub(super) what: Option<Collective>,
+    pub(super) what: Option<Exchange>,
 }
 
 impl Post {
     /// The post for a buffer.
-    pub(super) fn new(data: &Staging, seq: u64, what: Option<Collective>) -> Self {
+    pub(super) fn new(data: &Staging, seq: u64, what: Option<Exchange>) -> Self {
         Self { data: data.as_ptr(), bytes: data.bytes().len(), seq, dtype: data.dtype(), what }
     }
 

@@ -10,7 +10,7 @@ use paceline_base::{Error, Result};
 use paceline_comm::{Comm, host};
 use paceline_graph::Graph;
 use paceline_kernels::{Device, Staging};
-use paceline_plan::Bucket;
+use paceline_plan::{Bucket, BufferKey};
 use std::ops::Range;
 
 /// Parameters and optimiser state as whole tensors.
@@ -52,7 +52,7 @@ pub fn save<D: Device, C: Comm>(
 
 /// The whole tensors, on rank 0.
 pub fn gather<D: Device, C: Comm>(rank: &mut Rank<D, C>, graph: &Graph) -> Result<Option<Snapshot>> {
-    rank.finish_deferred()?;
+    rank.drain()?;
     let schedule = rank.schedule.clone();
     let dtype = rank.device.dtype();
     let mut snapshot = (rank.number() == 0).then(|| Snapshot {
@@ -67,10 +67,10 @@ pub fn gather<D: Device, C: Comm>(rank: &mut Rank<D, C>, graph: &Graph) -> Resul
             .collect(),
     });
     if let Some(snapshot) = &mut snapshot {
-        let entries = schedule.buckets.iter().filter(|b| !b.held_back.is_empty());
+        let entries = schedule.buckets.iter().filter(|b| b.held_back(0).is_some());
         for (entry, bucket) in entries.flat_map(|bucket| bucket.entries.iter().map(move |e| (e, bucket))) {
             let Some(shape) = graph.params().find(|p| p.id == entry.id).map(|p| p.spec.shape.clone()) else { continue };
-            for &member in &bucket.group {
+            for &member in &bucket.group[..] {
                 let name = held_back_name(&entry.param, member);
                 if snapshot.optimizer.iter().all(|t| t.name != name) {
                     snapshot.optimizer.push(Tensor::zeros(name, shape.clone(), dtype));
@@ -80,7 +80,7 @@ pub fn gather<D: Device, C: Comm>(rank: &mut Rank<D, C>, graph: &Graph) -> Resul
     }
     for bucket in &schedule.buckets {
         let whole = 0..bucket.len;
-        let values = bring(rank, bucket.group[0], bucket.params[0], bucket.len)?;
+        let values = bring(rank, bucket.group[0], bucket.params(0), bucket.len)?;
         if let (Some(s), Some(v)) = (&mut snapshot, values) {
             scatter(bucket, &v, &whole, None, &mut s.model);
         }
@@ -91,13 +91,14 @@ pub fn gather<D: Device, C: Comm>(rank: &mut Rank<D, C>, graph: &Graph) -> Resul
         for member in 0..holders {
             let range = bucket.state_range(member);
             for (k, name) in schedule.rule.states().iter().enumerate() {
-                let values = bring(rank, bucket.group[member], bucket.states[member][k], range.len())?;
+                let values = bring(rank, bucket.group[member], bucket.state(member, k), range.len())?;
                 if let (Some(s), Some(v)) = (&mut snapshot, values) {
                     scatter(bucket, &v, &range, Some(name), &mut s.optimizer);
                 }
             }
         }
-        for (&member, &held_back) in bucket.group.iter().zip(&bucket.held_back) {
+        for (number, &member) in bucket.group.iter().enumerate() {
+            let Some(held_back) = bucket.held_back(number) else { continue };
             let values = bring(rank, member, held_back, bucket.len)?;
             if let (Some(s), Some(v)) = (&mut snapshot, values) {
                 scatter(bucket, &v, &whole, Some(&held_back_state(member)), &mut s.optimizer);
@@ -123,7 +124,7 @@ fn all_are_here<D: Device, C: Comm>(rank: &mut Rank<D, C>) -> Result<()> {
 fn bring<D: Device, C: Comm>(
     rank: &mut Rank<D, C>,
     owner: usize,
-    buffer: paceline_base::kernel::BufferId,
+    buffer: BufferKey,
     len: usize,
 ) -> Result<Option<TensorData>> {
     let seq = rank.take_sequence(1);
@@ -139,6 +140,7 @@ fn bring<D: Device, C: Comm>(
         let ticket = rank.comm.receive(owner, seq, room)?;
         return Ok(Some(values(&rank.comm.wait(ticket)?)));
     }
+    let buffer = rank.lasting(buffer)?;
     let mut staging = rank.device.pack(buffer);
     let mut out = None;
     if me == 0 {

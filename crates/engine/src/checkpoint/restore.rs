@@ -4,11 +4,12 @@ use super::files::{Checkpoint, Tensor, TensorData};
 use super::gather::walk_entry;
 use crate::init::initial_values;
 use crate::rank::Rank;
-use paceline_base::kernel::{BufferId, Values};
+use paceline_base::kernel::Values;
 use paceline_base::{Error, Result};
 use paceline_comm::Comm;
 use paceline_graph::Graph;
 use paceline_kernels::Device;
+use paceline_plan::BufferKey;
 use std::ops::Range;
 
 /// Sets all parameters to their initial values.
@@ -23,7 +24,8 @@ pub fn initialize<D: Device, C: Comm>(rank: &mut Rank<D, C>, graph: &Graph, seed
                 .find(|p| p.id == entry.id)
                 .ok_or_else(|| Error::internal(format!("no parameter {}", entry.param)))?;
             let values = initial_values(param, &entry.region, seed);
-            rank.device.load(bucket.params[member], entry.offset, Values::F64(&values));
+            let buffer = rank.lasting(bucket.params(member))?;
+            rank.device.load(buffer, entry.offset, Values::F64(&values));
         }
     }
     Ok(())
@@ -47,7 +49,8 @@ pub fn restore<D: Device, C: Comm>(rank: &mut Rank<D, C>, checkpoint: &Checkpoin
         let Some(member) = bucket.group.iter().position(|&r| r == me) else { continue };
         for index in 0..bucket.entries.len() {
             let name = &bucket.entries[index].param;
-            let mut put = |buffer: BufferId, range: &Range<usize>, tensor: &Tensor| {
+            let mut put = |buffer: BufferKey, range: &Range<usize>, tensor: &Tensor| -> Result<()> {
+                let buffer = rank.lasting(buffer)?;
                 walk_entry(bucket, index, &tensor.shape, range, |to, from, n| {
                     let values = match &tensor.data {
                         TensorData::F32(v) => Values::F32(&v[from..from + n]),
@@ -55,17 +58,18 @@ pub fn restore<D: Device, C: Comm>(rank: &mut Rank<D, C>, checkpoint: &Checkpoin
                     };
                     rank.device.load(buffer, to, values);
                 });
+                Ok(())
             };
-            put(bucket.params[member], &(0..bucket.len), checkpoint.model_tensor(name)?);
+            put(bucket.params(member), &(0..bucket.len), checkpoint.model_tensor(name)?)?;
             if state && bucket.trained {
                 for (k, s) in schedule.rule.states().iter().enumerate() {
                     let tensor = checkpoint.optimizer_tensor(&format!("{name}.{s}"))?;
-                    put(bucket.states[member][k], &bucket.state_range(member), tensor);
+                    put(bucket.state(member, k), &bucket.state_range(member), tensor)?;
                 }
-                if let Some(&held_back) = bucket.held_back.get(member)
+                if let Some(held_back) = bucket.held_back(member)
                     && let Some(tensor) = share(&checkpoint.held_back(name), member, bucket.group.len())
                 {
-                    put(held_back, &(0..bucket.len), &tensor);
+                    put(held_back, &(0..bucket.len), &tensor)?;
                 }
             }
         }

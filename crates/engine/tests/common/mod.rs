@@ -11,7 +11,7 @@ use paceline_engine::checkpoint::{Checkpoint, Snapshot, TensorData, gather, init
 use paceline_engine::{Batch, Rank, StepResult};
 use paceline_graph::Graph;
 use paceline_kernels::{Cpu, CpuOptions, Device};
-use paceline_plan::{Batches, OpPlan, PhaseKind, Plan, Schedule, Store, UpdateMode, lower};
+use paceline_plan::{Batches, OpPlan, PhaseKind, Plan, Schedule, Settings, Store, UpdateMode, lower};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -78,7 +78,7 @@ pub fn run<D: Device>(
     run_from(graph, plan, rule, device, data, batch, 0..steps, None, SOME_DEFER)
 }
 
-/// Most steps defer updates to the next one, so that all ways from step to step are tested wherever steps are.
+/// Most steps leave updates to the next one, so that all ways from step to step are tested wherever steps are.
 pub const SOME_DEFER: fn(usize) -> bool = |step| step % 3 != 1;
 
 /// The same for these steps, from a checkpoint on if there is one.
@@ -98,7 +98,8 @@ pub fn run_from<D: Device>(
     let last = data.len() % batch;
     let train: Vec<usize> = [batch.min(data.len()), last].into_iter().filter(|&n| n > 0).collect();
     let batches = Batches { train, evaluate: vec![data.len()] };
-    let schedule = Arc::new(lower(graph, plan, &batches, rule, probe.fusions()).expect("the plan fits"));
+    let settings = Settings { defer_updates: true, ..Settings::new(rule, probe.fusions()) };
+    let schedule = Arc::new(lower(graph, plan, &batches, &settings).expect("the plan fits"));
     let order = Order::new(data.len(), 5);
     let comms = paceline_comm::threads(plan.ranks);
     let mut outs = Vec::new();
@@ -120,12 +121,15 @@ pub fn run_from<D: Device>(
                         let count = batch.min(data.len() - start);
                         let phase = rank.schedule.phase(PhaseKind::Train, count).unwrap();
                         let at = |row| order.at(epoch as u64, start + row);
-                        let b = Batch { defer_updates: defers(step), ..Batch::new(data, &at) };
+                        let b = Batch::new(data, &at);
                         let args = StepArgs { seed: 9, step: step as u64, rate: 0.05, scale: 1.0 / count as f64 };
                         results.push(rank.step(phase, &b, &args, 0.0).unwrap());
+                        if !defers(step) {
+                            rank.drain().unwrap();
+                        }
                     }
                     if results.len() % 2 == 0 {
-                        rank.finish_deferred().unwrap(); // else the evaluation finishes what was deferred
+                        rank.drain().unwrap(); // else the evaluation does what was left over
                     }
                     let phase = rank.schedule.phase(PhaseKind::Evaluate, data.len()).unwrap();
                     let at = |row| row;

@@ -41,7 +41,7 @@ use conv::Convs;
 use isa::Detected;
 use memory::Memory;
 use moves::{FromBytes, FromDoubles};
-use paceline_base::kernel::{Arena, BufferId, Call, Fusion, StepArgs, Values};
+use paceline_base::kernel::{Arena, BufferId, Call, Fusion, Kernel, StepArgs, Values};
 use paceline_base::op::Activation;
 use paceline_base::units::DType;
 use paceline_base::{Error, Result};
@@ -189,8 +189,8 @@ impl Device for Cpu {
         self.memory.len() * size_of::<f32>()
     }
 
-    fn prepare(&mut self, calls: &mut dyn Iterator<Item = &Call>) -> Result<()> {
-        calls.filter_map(|call| ConvCase::of(&call.kernel)).try_for_each(|case| self.conv_config(&case).map(drop))
+    fn prepare(&mut self, kernels: &mut dyn Iterator<Item = &Kernel>) -> Result<()> {
+        kernels.filter_map(ConvCase::of).try_for_each(|case| self.conv_config(&case).map(drop))
     }
 
     fn working_bytes(&self) -> usize {

@@ -105,7 +105,7 @@ pub fn run_on(
         args: args.iter().map(|i| BufferId(*i as u32)).collect(),
     };
     let calls: Vec<Call> = calls.iter().map(call).collect();
-    device.prepare(&mut calls.iter()).unwrap();
+    device.prepare(&mut calls.iter().map(|call| &call.kernel)).unwrap();
     for call in &calls {
         let event = device.submit(call, step);
         device.wait(event);

@@ -48,7 +48,6 @@ fn options(max_steps: u64) -> TrainOptions {
         min_delta: 0.0,
         max_steps,
         checkpoint: CheckpointEvery::Steps(1000),
-        defer_updates: true,
     }
 }
 

@@ -9,7 +9,7 @@ use paceline_comm::single;
 use paceline_engine::checkpoint::{self, restore};
 use paceline_engine::{CheckpointEvery, Rank, Scores, evaluate};
 use paceline_kernels::{Cpu, CpuOptions, Device};
-use paceline_plan::{Batches, Plan, lower};
+use paceline_plan::{Batches, Plan, Settings, lower};
 use std::sync::Arc;
 
 impl OneRun<'_> {
@@ -45,7 +45,7 @@ impl OneRun<'_> {
         let batches = Batches { train: Vec::new(), evaluate: evaluate_sizes };
         let device = Cpu::new(CpuOptions { tuning: Some(r.tuning.clone()), ..CpuOptions::default() })?;
         let plan = Plan::data_parallel(1);
-        let schedule = Arc::new(lower(&r.graph, &plan, &batches, r.schedule.rule, device.fusions())?);
+        let schedule = Arc::new(lower(&r.graph, &plan, &batches, &Settings::new(r.schedule.rule, device.fusions()))?);
         let mut rank = Rank::new(device, single(), schedule)?;
         restore(&mut rank, &checkpoint, false)?;
         let pool = Pool { pass: count, own: false };

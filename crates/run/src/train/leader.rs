@@ -48,7 +48,7 @@ pub(super) fn lead(
             let dir = held.dir.ok_or_else(|| Error::internal(format!("{} is not locked", path.display())))?;
             let start = find_checkpoint(&dir, &identity, resolved.options.monitor, &mut notes, &mut warnings)?;
             notes.extend(held.before.as_ref().zip(start.as_ref()).and_then(|(b, c)| rate_note(b, &resolved, c)));
-            let sparse = resolved.schedule.buckets.iter().any(|bucket| !bucket.held_back.is_empty());
+            let sparse = resolved.schedule.buckets.iter().any(|bucket| bucket.held_back(0).is_some());
             let held = start.as_ref().map(|c| c.held_back_ranks());
             notes.extend(held.and_then(|held| held_back_note(held, sparse, resolved.layout.plan.ranks)));
             (dir, start)

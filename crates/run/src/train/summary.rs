@@ -42,7 +42,7 @@ pub(super) fn first_summary(
         validation_samples: r.data.validation_pool().pass as u64,
         test_samples: r.data.test_pool().map_or(0, |pool| pool.pass as u64),
         input: r.data.facts(&r.config),
-        arena_bytes: r.schedule.arenas.iter().map(|a| a.len as u64 * 4).max().unwrap_or(0),
+        arena_bytes: r.schedule.largest_memory() as u64 * 4,
         epochs,
         partial: partial(r, &progress),
         reasons: r.reasons.clone(),

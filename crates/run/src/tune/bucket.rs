@@ -40,7 +40,7 @@ pub fn measure(mut comm: Box<dyn Comm>, parameters: usize) -> Result<Chosen> {
         let mut best = f64::INFINITY;
         for _ in 0..=TRIES {
             let start = Instant::now();
-            let ticket = comm.start(Collective::AllReduce, group, seq, data)?;
+            let ticket = comm.start(Collective::AllReduce.into(), group, seq, data)?;
             data = comm.wait(ticket)?;
             best = best.min(start.elapsed().as_secs_f64());
             seq += 1;
@@ -48,7 +48,7 @@ pub fn measure(mut comm: Box<dyn Comm>, parameters: usize) -> Result<Chosen> {
         rates.push((elements, elements as f64 * 4.0 / best));
         // All stop at the same size: rank 0's clock decides, through a sum.
         let done = comm.rank() == 0 && begin.elapsed().as_secs_f64() > ENOUGH;
-        let ticket = comm.start(Collective::AllReduce, group, seq, host::stage(&[f64::from(u8::from(done))]))?;
+        let ticket = comm.start(Collective::AllReduce.into(), group, seq, host::stage(&[f64::from(u8::from(done))]))?;
         seq += 1;
         if host::values::<f64>(&comm.wait(ticket)?)[0] > 0.0 {
             break;

@@ -120,7 +120,7 @@ fn cases(schedule: &Schedule) -> Vec<ConvCase> {
     let mut cases: Vec<ConvCase> = Vec::new();
     let phases = |kind: PhaseKind| schedule.phases.iter().filter(move |p| p.kind == kind);
     for phase in phases(PhaseKind::Train).chain(phases(PhaseKind::Evaluate)) {
-        for task in &phase.tasks {
+        for (_, task) in phase.tasks() {
             let TaskKind::Compute(call) = &task.kind else { continue };
             let Some(case) = ConvCase::of(&call.kernel).filter(|c| c.candidates().len() > 1 && c.dims.samples > 0)
             else {

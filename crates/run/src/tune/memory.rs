@@ -9,7 +9,7 @@ use paceline_base::{Error, Result};
 use paceline_config::{Auto, CacheName, Cadence, Config};
 use paceline_data::Part;
 use paceline_kernels::{Cpu, CpuOptions, Device, Tuning};
-use paceline_plan::{Life, Schedule, TaskKind};
+use paceline_plan::Schedule;
 use paceline_prepare::feed::cache;
 
 /// Samples that make evaluating efficient.
@@ -42,8 +42,8 @@ impl Needs {
         data: &RunData,
         tuning: Option<&Tuning>,
     ) -> Result<Self> {
-        let arenas: usize = schedule.arenas.iter().map(|arena| arena.len).sum();
-        let lasting = lasting_elements(schedule).min(arenas);
+        let arenas: usize = schedule.memory.iter().map(|memory| memory.arena.len).sum();
+        let lasting = schedule.memory.iter().map(|memory| memory.lasting).sum::<usize>().min(arenas);
         let states = schedule.rule.states().len() as u64;
         let parameters: usize = schedule.buckets.iter().map(|bucket| bucket.len).sum();
         // One checkpoint is written while the next one may already wait.
@@ -131,26 +131,14 @@ impl Needs {
     }
 }
 
-/// Elements that live for the whole run, on all ranks: what is left of an arena when no step runs.
-fn lasting_elements(schedule: &Schedule) -> usize {
-    let lives = |(rank, slots): (usize, &Vec<(usize, usize)>)| {
-        let buffers = schedule.buffers[rank].iter().zip(slots);
-        buffers.filter(|(buffer, _)| buffer.life == Life::Run).map(|(_, slot)| slot.1).sum::<usize>()
-    };
-    schedule.arenas.iter().map(|arena| &arena.slots).enumerate().map(lives).sum()
-}
-
 /// What the devices say that they need for these kernels. They only reserve it here; memory is taken when it is used.
 fn working_bytes(schedule: &Schedule, layout: &Layout, tuning: Option<&Tuning>) -> Result<u64> {
     let mut total = 0;
     for rank in 0..schedule.ranks {
         let mut device =
             Cpu::new(CpuOptions { threads: layout.threads, tuning: tuning.cloned(), ..CpuOptions::default() })?;
-        let tasks = schedule.phases.iter().flat_map(|phase| &phase.tasks).filter(|task| task.rank == rank);
-        device.prepare(&mut tasks.filter_map(|task| match &task.kind {
-            TaskKind::Compute(call) | TaskKind::Update(call) => Some(call),
-            _ => None,
-        }))?;
+        let tasks = schedule.phases.iter().flat_map(|phase| phase.tasks()).filter(|(_, task)| task.rank == rank);
+        device.prepare(&mut tasks.filter_map(|(_, task)| Some(&task.call()?.kernel)))?;
         total += device.working_bytes() as u64;
     }
     Ok(total)

@@ -21,7 +21,7 @@ use paceline_engine::checkpoint::initialize;
 use paceline_engine::{Batch, Next, Rank};
 use paceline_graph::Graph;
 use paceline_kernels::{Cpu, CpuOptions, Device, Tuning};
-use paceline_plan::{Batches, PhaseKind, Schedule, UpdateMode, lower};
+use paceline_plan::{Batches, PhaseKind, Schedule, Settings, UpdateMode, lower};
 use paceline_system::threads::cores;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -222,7 +222,7 @@ fn seconds_per_sample(
 ) -> Result<Trial> {
     let batches = Batches { train: vec![layout.batch.samples()], evaluate: Vec::new() };
     let rule = config.optimizer.rule();
-    let schedule = Arc::new(lower(graph, &layout.plan, &batches, rule, &fusions(tuning)?)?);
+    let schedule = Arc::new(lower(graph, &layout.plan, &batches, &Settings::new(rule, &fusions(tuning)?))?);
     let order = Order::new(samples.len(), config.train.seed);
     std::thread::scope(|scope| {
         let handles: Vec<_> = threads(layout.plan.ranks)

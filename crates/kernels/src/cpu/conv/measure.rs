@@ -93,7 +93,7 @@ pub fn measure(case: &ConvCase, tuning: &Tuning, threads: usize) -> Result<Vec<M
         for measured in &mut list {
             cpu.tuning.convs = vec![ConvChoice { case: case.shape(), algorithm: measured.algorithm }];
             cpu.convs.forget(case);
-            cpu.prepare(&mut std::iter::once(&call))?;
+            cpu.prepare(&mut std::iter::once(&call.kernel))?;
             let start = Instant::now();
             cpu.submit(&call, &step);
             if round > 0 {
