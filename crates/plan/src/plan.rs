@@ -132,6 +132,12 @@ impl Plan {
             }
             _ => {}
         }
+        self.check_names(graph)?;
+        self.parts(graph, usize::MAX >> 16).map(drop)
+    }
+
+    /// Checks that the model has the operators that the plan names.
+    pub(crate) fn check_names(&self, graph: &Graph) -> Result<()> {
         for name in self.operators.keys() {
             match graph.nodes.iter().position(|n| n.name == *name) {
                 Some(id) if graph.is_data(id) => {
@@ -146,25 +152,35 @@ impl Plan {
                 }
             }
         }
-        self.parts(graph, usize::MAX >> 16).map(drop)
+        Ok(())
     }
 
     /// The parts of every operator for a batch of `samples`.
     pub fn parts(&self, graph: &Graph, samples: usize) -> Result<Parts> {
-        self.parts_of_rows(graph, 0..samples)
+        let splits = self.splits(graph).into_iter().enumerate();
+        let of = splits.map(|(id, split)| self.parts_of_node(graph, id, &split, 0..samples)).collect::<Result<_>>()?;
+        Ok(Parts { of })
     }
 
-    /// The same for these rows of a batch.
-    pub(crate) fn parts_of_rows(&self, graph: &Graph, rows: Range<usize>) -> Result<Parts> {
-        let mut chosen: Vec<OpPlan> = Vec::new();
-        let mut of = Vec::new();
-        for (id, node) in graph.nodes.iter().enumerate() {
-            let plan = self.choose(graph, id, &chosen);
-            of.push(if graph.is_data(id) { Vec::new() } else { self.split(graph, id, &plan, rows.clone())? });
-            debug_assert_eq!(chosen.len(), id, "{}", node.name);
-            chosen.push(plan);
+    /// How every operator is split. The input is not: it is loaded where it is wanted.
+    pub(crate) fn splits(&self, graph: &Graph) -> Vec<OpPlan> {
+        let mut chosen: Vec<OpPlan> = Vec::with_capacity(graph.nodes.len());
+        for id in 0..graph.nodes.len() {
+            let split = self.choose(graph, id, &chosen);
+            chosen.push(split);
         }
-        Ok(Parts { of })
+        chosen
+    }
+
+    /// The parts of one operator that is split so, for these rows of a batch.
+    pub(crate) fn parts_of_node(
+        &self,
+        graph: &Graph,
+        id: NodeId,
+        split: &OpPlan,
+        rows: Range<usize>,
+    ) -> Result<Vec<Part>> {
+        if graph.is_data(id) { Ok(Vec::new()) } else { self.split(graph, id, split, rows) }
     }
 
     /// The plan of one operator: its own, or, for one that follows (element-wise, a pool, a normalisation), that of the

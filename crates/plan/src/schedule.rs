@@ -161,7 +161,7 @@ pub struct BucketEntry {
     /// L2 penalty of its update.
     pub l2: f64,
     /// By member: the first part on that rank that uses it, by which its buffers are called.
-    pub parts: Vec<u32>,
+    pub parts: Arc<[u32]>,
 }
 
 /// Parameters that live on the same ranks and travel together.

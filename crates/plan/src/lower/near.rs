@@ -15,7 +15,7 @@ const REACH: usize = 2;
 pub(super) struct Near {
     segments: Vec<Vec<SegmentKey>>,
     /// By node: those nodes.
-    pub(super) nodes: Vec<BTreeSet<NodeId>>,
+    nodes: Vec<BTreeSet<NodeId>>,
 }
 
 impl Near {
@@ -51,6 +51,12 @@ impl Near {
             segments.into_iter().map(|(_, key)| key).collect()
         });
         Self { segments: segments.collect(), nodes }
+    }
+
+    /// Adds the nodes whose tasks can touch buffers of these nodes.
+    pub(super) fn spread(&self, nodes: &mut BTreeSet<NodeId>) {
+        let added: Vec<NodeId> = nodes.iter().flat_map(|&node| &self.nodes[node]).copied().collect();
+        nodes.extend(added);
     }
 
     /// The segments whose tasks can touch a buffer.
@@ -100,6 +106,11 @@ impl<'a> Work<'a> {
     /// The segment as it is now.
     pub(super) fn segment(&self, key: &SegmentKey) -> Option<&Arc<Segment>> {
         self.segments.get(key).map(|indexed| &indexed.segment)
+    }
+
+    /// All segments that are here.
+    pub(super) fn keys(&self) -> Vec<SegmentKey> {
+        self.segments.keys().copied().collect()
     }
 
     pub(super) fn task(&self, at: At) -> &Task {

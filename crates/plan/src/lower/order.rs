@@ -3,6 +3,7 @@
 use crate::key::SegmentKey;
 use crate::schedule::{Bucket, PhaseKind};
 use paceline_graph::Graph;
+use std::sync::Arc;
 
 /// In which order micro-batches are computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,8 +27,7 @@ impl MicroBatches {
 /// The segments that a step of this kind can have, in order. What is not there (nothing has to be moved) is passed over.
 pub(super) fn order(
     graph: &Graph,
-    readers: &[Vec<usize>],
-    buckets: &[impl AsRef<Bucket>],
+    buckets: &[Arc<Bucket>],
     kind: PhaseKind,
     micro_batches: MicroBatches,
 ) -> Vec<SegmentKey> {
@@ -36,7 +36,7 @@ pub(super) fn order(
     let mut order = vec![SegmentKey::Begin];
     // Each bucket leaves behind the operator that completes it: the first of those whose parameters are in it.
     let mut leaving: Vec<Vec<SegmentKey>> = vec![Vec::new(); nodes];
-    for bucket in buckets.iter().map(AsRef::as_ref).filter(|b| b.trained) {
+    for bucket in buckets.iter().filter(|b| b.trained) {
         let owner = bucket.entries.iter().map(|e| e.of.0).min().unwrap_or(0);
         leaving[owner].push(SegmentKey::Exchange(bucket.key));
     }
@@ -45,7 +45,6 @@ pub(super) fn order(
             let mut inputs = n.inputs.clone();
             inputs.sort_unstable();
             inputs.dedup();
-            debug_assert!(inputs.iter().all(|&i| readers[i].contains(&node)));
             let (node, tensor) = (node as u32, |i: usize| i as u32);
             order.extend(inputs.iter().map(|&i| SegmentKey::Read { tensor: tensor(i), reader: node, micro }));
             order.push(SegmentKey::Forward { node, micro });
@@ -64,7 +63,7 @@ pub(super) fn order(
         }
     }
     if kind == PhaseKind::Train {
-        let trained = buckets.iter().map(AsRef::as_ref).filter(|b| b.trained);
+        let trained = buckets.iter().filter(|b| b.trained);
         order.extend(trained.map(|b| SegmentKey::Update(b.key)));
     }
     order

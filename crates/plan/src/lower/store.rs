@@ -1,11 +1,11 @@
 //! Which ranks keep which parameters, in which bucket.
 
 use crate::key::BucketKey;
-use crate::plan::{Compression, Parts, Store, UpdateMode};
+use crate::plan::{Compression, Part, Store, UpdateMode};
 use crate::schedule::{Bucket, BucketEntry};
 use paceline_base::kernel::ALIGN;
 use paceline_base::region::Region;
-use paceline_graph::{Graph, NodeId};
+use paceline_graph::Graph;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -24,23 +24,25 @@ impl Store {
     }
 }
 
-/// A region of a parameter, with the first part on each rank that uses it.
-struct Used {
+/// A region of a parameter, the ranks that use it, and the first part on each of them.
+#[derive(Debug)]
+pub(super) struct Used {
     region: Region,
-    by_rank: BTreeMap<usize, u32>,
+    ranks: Arc<[usize]>,
+    parts: Arc<[u32]>,
 }
 
 /// Groups parameter regions by their keepers and lays them into buckets, last layer first: the order in which the backward pass
 /// completes them.
-pub(super) fn buckets(graph: &Graph, store: &Store, parts: &Parts) -> Vec<Bucket> {
+pub(super) fn buckets(graph: &Graph, store: &Store, uses: &[Vec<Arc<Vec<Used>>>]) -> Vec<Bucket> {
     let mut buckets: Vec<Bucket> = Vec::new();
     // Only the newest bucket of a group is open: buckets complete in backward order.
     let mut open: BTreeMap<(Arc<[usize]>, bool), usize> = BTreeMap::new();
     for (node, n) in graph.nodes.iter().enumerate().rev() {
         for (index, param) in n.params.iter().enumerate() {
-            for (number, used) in uses(parts, node, index).into_iter().enumerate() {
+            for (number, used) in uses[node][index].iter().enumerate() {
                 let trained = param.spec.trained;
-                let group = store.keepers(used.by_rank.keys().copied().collect());
+                let group = store.keepers(used.ranks.clone());
                 let alone = group.len() == 1;
                 let limit = if trained { store.bucket } else { usize::MAX };
                 let len = used.region.len();
@@ -66,10 +68,10 @@ pub(super) fn buckets(graph: &Graph, store: &Store, parts: &Parts) -> Vec<Bucket
                     param: param.name.clone(),
                     id: param.id,
                     of: (node, index),
-                    region: used.region,
+                    region: used.region.clone(),
                     offset,
                     l2: param.l2,
-                    parts: used.by_rank.into_values().collect(),
+                    parts: used.parts.clone(),
                 });
             }
         }
@@ -78,26 +80,31 @@ pub(super) fn buckets(graph: &Graph, store: &Store, parts: &Parts) -> Vec<Bucket
 }
 
 /// The regions of a parameter that parts use, in the order of parts.
-fn uses(parts: &Parts, node: NodeId, param: usize) -> Vec<Used> {
-    let mut used: Vec<Used> = Vec::new();
+pub(super) fn uses(parts: &[Part], param: usize) -> Vec<Used> {
+    let mut used: Vec<(&Region, BTreeMap<usize, u32>)> = Vec::new();
     let mut found: BTreeMap<&Region, usize> = BTreeMap::new();
-    for (index, part) in parts.of[node].iter().enumerate() {
+    for (index, part) in parts.iter().enumerate() {
         let Some(region) = &part.needs.params[param] else { continue };
         let at = *found.entry(region).or_insert_with(|| {
-            used.push(Used { region: region.clone(), by_rank: BTreeMap::new() });
+            used.push((region, BTreeMap::new()));
             used.len() - 1
         });
-        used[at].by_rank.entry(part.rank).or_insert(index as u32);
+        used[at].1.entry(part.rank).or_insert(index as u32);
     }
-    used
+    let of = |(region, by_rank): (&Region, BTreeMap<usize, u32>)| Used {
+        region: region.clone(),
+        ranks: by_rank.keys().copied().collect(),
+        parts: by_rank.into_values().collect(),
+    };
+    used.into_iter().map(of).collect()
 }
 
 /// By parameter and part: the part by which the parameter's buffers on this rank are called.
-pub(super) fn holders(parts: &Parts, node: NodeId, params: usize) -> Vec<Vec<u32>> {
+pub(super) fn holders(parts: &[Part], params: usize) -> Vec<Vec<u32>> {
     (0..params)
         .map(|param| {
             let mut first: BTreeMap<(usize, &Option<Region>), u32> = BTreeMap::new();
-            let parts = parts.of[node].iter().enumerate();
+            let parts = parts.iter().enumerate();
             parts.map(|(i, p)| *first.entry((p.rank, &p.needs.params[param])).or_insert(i as u32)).collect()
         })
         .collect()

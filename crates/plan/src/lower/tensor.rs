@@ -36,7 +36,7 @@ pub(super) struct Pieces {
 pub(super) type Found = BTreeMap<usize, Vec<Option<BufferKey>>>;
 
 /// One tensor, read.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Read {
     /// By reader.
     pub found: BTreeMap<NodeId, Found>,

@@ -1,8 +1,9 @@
 //! The waits pass: until when each message is under way, and which updates are left to the next step.
 
 use super::near::{At, Work};
-use crate::key::{BufferKey, BufferRole, SegmentKey, TaskKey};
-use crate::schedule::{Await, Bucket, Phase, PhaseKind, Task, TaskKind};
+use crate::key::{BucketKey, BufferKey, BufferRole, SegmentKey, TaskKey};
+use crate::schedule::{Await, Bucket, Segment, Task, TaskKind};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Says of each message of a segment before which task each rank waits for it: its first one after it that touches the same
@@ -47,40 +48,51 @@ fn same_memory(buffer: BufferKey) -> Vec<BufferKey> {
     }
 }
 
+/// Whether a rank may wait for the gradients of a bucket: only then anything of it is left to the next step. Shared updates are gathered at once.
+pub(super) fn may_wait(bucket: &Bucket) -> bool {
+    bucket.trained && !bucket.sharded && bucket.group.len() > 1
+}
+
 /// Leaves to the next step what nobody needs in this one: waiting for the sum of some gradients, and moving parameters by it. While the
 /// first layers of the next step compute, gradients of the last ones are still on their way.
 ///
-/// Shared updates are gathered at once; and what a step's first kernel needs is better waited for together, at the end of the step before,
-/// than by each rank when it comes to it.
-pub(super) fn defer(work: &mut Work<'_>, order: &[SegmentKey], buckets: &[Arc<Bucket>]) {
-    let mut first_kernels: Vec<Option<TaskKey>> = Vec::new();
-    for bucket in buckets.iter().filter(|b| b.trained && !b.sharded && b.group.len() > 1) {
-        if first_kernels.is_empty() {
-            first_kernels = kernels(work, order);
-        }
-        let uses = first_uses(work, bucket);
-        let key = SegmentKey::Update(bucket.key);
-        work.edit_segment(&key, |segment| {
+/// What a step's first kernel needs is better waited for together, at the end of the step before, than by each rank when it comes to it.
+pub(super) fn defer(
+    work: &mut Work<'_>,
+    order: &[SegmentKey],
+    done: &HashMap<SegmentKey, Arc<Segment>>,
+    buckets: &[Arc<Bucket>],
+    first_uses: &HashMap<BucketKey, Vec<Option<TaskKey>>>,
+    ranks: usize,
+) {
+    let first_kernels = first_kernels(work, order, done, ranks);
+    for bucket in buckets.iter().filter(|b| may_wait(b)) {
+        let Some(uses) = first_uses.get(&bucket.key) else { continue };
+        work.edit_segment(&SegmentKey::Update(bucket.key), |segment| {
             for task in segment.tasks.iter_mut().filter(|task| matches!(task.kind, TaskKind::Update(_))) {
-                if uses[task.part] != first_kernels.get(task.rank).copied().flatten() {
-                    task.stage = 1;
-                }
+                task.stage = u8::from(uses[task.part] != first_kernels[task.rank]);
             }
         });
     }
 }
 
 /// The first kernel of each rank.
-fn kernels(work: &Work<'_>, order: &[SegmentKey]) -> Vec<Option<TaskKey>> {
-    let mut first: Vec<Option<TaskKey>> = Vec::new();
-    for segment in order.iter().filter_map(|key| work.segment(key)) {
+fn first_kernels(
+    work: &Work<'_>,
+    order: &[SegmentKey],
+    done: &HashMap<SegmentKey, Arc<Segment>>,
+    ranks: usize,
+) -> Vec<Option<TaskKey>> {
+    let mut first: Vec<Option<TaskKey>> = vec![None; ranks];
+    let mut left = ranks;
+    for segment in order.iter().filter_map(|key| work.segment(key).or(done.get(key))) {
         for task in segment.tasks.iter().filter(|task| matches!(task.kind, TaskKind::Compute(_))) {
-            if first.len() <= task.rank {
-                first.resize(task.rank + 1, None);
+            if first[task.rank].is_none() {
+                first[task.rank] = Some(TaskKey { segment: segment.key, index: task.index });
+                left -= 1;
             }
-            first[task.rank].get_or_insert(TaskKey { segment: segment.key, index: task.index });
         }
-        if matches!(segment.key, SegmentKey::Metrics) {
+        if left == 0 {
             break;
         }
     }
@@ -98,16 +110,4 @@ pub(super) fn first_uses(work: &Work<'_>, bucket: &Bucket) -> Vec<Option<TaskKey
             Some(TaskKey { segment: first.segment, index: work.task(first).index })
         })
         .collect()
-}
-
-/// The buckets of which a phase leaves something to the next step.
-pub(super) fn left_over(phase: &Phase, buckets: &[Arc<Bucket>]) -> Vec<bool> {
-    let mut left = vec![false; buckets.len()];
-    if phase.kind == PhaseKind::Train {
-        for (number, bucket) in buckets.iter().enumerate() {
-            let segment = phase.segments.iter().rev().find(|s| s.key == SegmentKey::Update(bucket.key));
-            left[number] = segment.is_some_and(|s| s.tasks.iter().any(|task| task.stage > 0));
-        }
-    }
-    left
 }

@@ -11,10 +11,10 @@ use paceline_base::kernel::{Fusion, Kernel};
 use paceline_base::op::Activation;
 
 /// Joins a derivative with the batch normalisation before its activation.
-pub(super) fn through_activation(work: &mut Work<'_>, derivative: At, fusions: &[Fusion]) {
-    if let Some((f, readers)) = find(work, derivative, fusions) {
-        join(work, derivative, f, &readers);
-    }
+pub(super) fn through_activation(work: &mut Work<'_>, derivative: At, fusions: &[Fusion]) -> Vec<At> {
+    let Some((f, readers)) = find(work, derivative, fusions) else { return Vec::new() };
+    join(work, derivative, f, &readers);
+    readers
 }
 
 /// The activation and the passes that read its derivative, if they all can take it themselves.

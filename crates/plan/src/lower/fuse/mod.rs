@@ -10,23 +10,33 @@ use crate::key::{BufferKey, SegmentKey};
 use crate::schedule::Bucket;
 use paceline_base::kernel::{Call, Fusion, Kernel};
 use paceline_base::op::Activation;
+use std::sync::Arc;
 
-/// Joins what can be joined within these segments, in issue order.
-pub(super) fn fuse<B: AsRef<Bucket>>(work: &mut Work<'_>, segments: &[SegmentKey], buckets: &[B], devices: &Devices) {
-    let passes: [fn(&mut Work<'_>, At, &[Fusion]); 4] =
+/// Joins what can be joined within these segments, in issue order. Each rule is tried on every kernel and says with which others it joined it.
+///
+/// `alone` are the buckets that one rank holds; `joined` gets the segments whose tasks now do the work of one another.
+pub(super) fn fuse<'b>(
+    work: &mut Work<'_>,
+    segments: &[SegmentKey],
+    alone: impl Iterator<Item = &'b Arc<Bucket>>,
+    devices: &Devices,
+    joined: &mut Vec<[SegmentKey; 2]>,
+) {
+    let passes: [fn(&mut Work<'_>, At, &[Fusion]) -> Vec<At>; 4] =
         [with_activation, pool::with_pool, through_activation, batch_norm::through_activation];
     for pass in passes {
         for key in segments {
             for at in work.tasks(key) {
                 let fusions = devices.fusions(work.task(at).rank);
                 if !fusions.is_empty() && work.call(at).is_some() {
-                    pass(work, at, fusions);
+                    let others = pass(work, at, fusions);
+                    joined.extend(others.iter().map(|other| [at.segment, other.segment]));
                 }
             }
         }
     }
     work.settle();
-    for bucket in buckets.iter().map(AsRef::as_ref).filter(|b| b.group.len() == 1 && b.trained) {
+    for bucket in alone {
         if devices.fusions(bucket.group[0]).contains(&Fusion::DenseUpdate) {
             dense_update::join(work, bucket);
         }
@@ -46,7 +56,7 @@ fn before_activation(kernel: &mut Kernel, f: Activation) -> Option<(&mut Option<
 }
 
 /// `dense; activate`, or another kernel that takes an activation → one kernel, if nothing else reads what lies between.
-fn with_activation(work: &mut Work<'_>, second: At, fusions: &[Fusion]) {
+fn with_activation(work: &mut Work<'_>, second: At, fusions: &[Fusion]) -> Vec<At> {
     let joined = work.call(second).and_then(|next| {
         let Kernel::Activate { function, .. } = next.kernel else { return None };
         let [first, last] = work.users(work.task(second).rank, next.args[0])[..] else { return None };
@@ -59,14 +69,14 @@ fn with_activation(work: &mut Work<'_>, second: At, fusions: &[Fusion]) {
         args[output] = next.args[1];
         Some((first, Call { kernel, args }))
     });
-    if let Some((first, joined)) = joined {
-        work.edit(first, |call| *call = joined);
-        work.remove(second);
-    }
+    let Some((first, joined)) = joined else { return Vec::new() };
+    work.edit(first, |call| *call = joined);
+    work.remove(second);
+    vec![first]
 }
 
 /// `backward-data; activate-backward` → one kernel, if the derivative is a function of the output.
-fn through_activation(work: &mut Work<'_>, first: At, fusions: &[Fusion]) {
+fn through_activation(work: &mut Work<'_>, first: At, fusions: &[Fusion]) -> Vec<At> {
     let joined = work.call(first).and_then(|product| {
         if !matches!(
             product.kernel,
@@ -95,10 +105,10 @@ fn through_activation(work: &mut Work<'_>, first: At, fusions: &[Fusion]) {
         args.push(next.args[1]);
         Some((second, Call { kernel, args }))
     });
-    if let Some((second, joined)) = joined {
-        work.edit(first, |call| *call = joined);
-        work.remove(second);
-    }
+    let Some((second, joined)) = joined else { return Vec::new() };
+    work.edit(first, |call| *call = joined);
+    work.remove(second);
+    vec![second]
 }
 
 /// Whether a task of a rank writes this buffer.

@@ -24,10 +24,12 @@ struct Backward {
 }
 
 /// Joins a convolution with the maximum that follows.
-pub(super) fn with_pool(work: &mut Work<'_>, conv: At, fusions: &[Fusion]) {
-    if let Some(chain) = find(work, conv, fusions) {
-        join(work, chain);
-    }
+pub(super) fn with_pool(work: &mut Work<'_>, conv: At, fusions: &[Fusion]) -> Vec<At> {
+    let Some(chain) = find(work, conv, fusions) else { return Vec::new() };
+    let backward = chain.backward.iter().flat_map(|b| b.readers.iter().chain([&b.unpool, &b.derivative]));
+    let others = std::iter::once(&chain.pool).chain(backward).copied().collect();
+    join(work, chain);
+    others
 }
 
 /// The chain that begins with the convolution `conv`, if all of it can be joined.
