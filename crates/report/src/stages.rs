@@ -51,17 +51,18 @@ pub(crate) fn preparation_verdict(
     let pool: f64 = stages.iter().filter(|s| is_pooled(s)).map(|s| s.busy).sum();
     let of_pool = format!("{:.0} % of the work on an image", 100.0 * stage.busy / pool.max(f64::MIN_POSITIVE));
     let had = cpu.filter(|cpu| cpu.wall > 0.0).map(|cpu| cpu.cpu / cpu.wall);
-    let words = match stage.name.as_str() {
-        "read" => format!(
+    let name = &stage.name;
+    let words = match stage.stage() {
+        Some(Stage::Read) => format!(
             "reading is the slowest stage: its {threads} {were} busy {share} of the time; the storage is slow: more --readers would ask it for more at once"
         ),
-        "write" => format!(
+        Some(Stage::Write) => format!(
             "writing is the slowest stage: it was busy {share} of the time; the destination is slow: choose another disk, or a lower --quality for fewer bytes"
         ),
-        name if used < FULL => format!(
+        _ if used < FULL => format!(
             "no stage was full: the {threads} that {decode} busy {share} of the time ({name} the most); starting, finishing and a busy machine took the rest"
         ),
-        name => {
+        which => {
             let more = if stage.threads < cores {
                 format!("--threads {cores} would use all cores of this machine")
             } else if let Some(had) = had.filter(|had| *had < FULL * cores as f64) {
@@ -73,9 +74,9 @@ pub(crate) fn preparation_verdict(
             } else {
                 format!("{all_cores} at work: only more cores, or more machines with --engine spark, go faster")
             };
-            let cheaper = match name {
-                "encode" if !raw => "; a lower --quality or --raw makes encoding cheaper",
-                "resize" => "; --full-decode makes resizing dearer, leaving it out cheaper",
+            let cheaper = match which {
+                Some(Stage::Encode) if !raw => "; a lower --quality or --raw makes encoding cheaper",
+                Some(Stage::Resize) => "; --full-decode makes resizing dearer, leaving it out cheaper",
                 _ => "",
             };
             format!(

@@ -40,7 +40,7 @@ pub(crate) fn input_bound(split: &[TimeSplit], facts: &InputFacts, stages: &[Sta
             share(slowest.busy / work),
             text::counted(facts.threads, "input thread")
         ),
-        knobs(&slowest.name, facts).join(", or "),
+        knobs(slowest.stage(), facts).join(", or "),
     )
 }
 
@@ -49,18 +49,19 @@ fn working(stages: &[StageFigures]) -> impl Iterator<Item = &StageFigures> {
 }
 
 /// What helps against a slow stage, the most helpful first.
-fn knobs(stage: &str, facts: &InputFacts) -> Vec<String> {
+fn knobs(stage: Option<Stage>, facts: &InputFacts) -> Vec<String> {
+    use Stage::{Augment, Cache, Decode, Read, Resize};
     let mut knobs = Vec::new();
     let size = text::bytes(facts.decoded_bytes);
     match (stage, &facts.cache[..]) {
-        ("read" | "decode" | "resize", "none") if facts.stored != "memory" => {
+        (Some(Read | Decode | Resize), "none") if facts.stored != "memory" => {
             knobs.push(format!("--cache memory would keep the decoded images ({size})"));
         }
-        ("read" | "decode" | "resize", _) if facts.stored != "memory" => {
+        (Some(Read | Decode | Resize), _) if facts.stored != "memory" => {
             knobs.push("more epochs would gain from the cache, which the first one fills".into());
         }
-        ("cache", "disk") => knobs.push(format!("--cache memory reads no file ({size})")),
-        ("augment", _) => knobs.push("fewer [augment] keys".into()),
+        (Some(Cache), "disk") => knobs.push(format!("--cache memory reads no file ({size})")),
+        (Some(Augment), _) => knobs.push("fewer [augment] keys".into()),
         _ => {}
     }
     if facts.threads < facts.cores {
@@ -68,8 +69,8 @@ fn knobs(stage: &str, facts: &InputFacts) -> Vec<String> {
     }
     let side = facts.shape.first().map_or(0, |side| side / 2).max(1);
     match (stage, &facts.stored[..]) {
-        ("decode" | "resize", "records") => knobs.push(format!("prepare with --raw, or with --size {side}")),
-        ("decode" | "resize" | "read", "files") => {
+        (Some(Decode | Resize), "records") => knobs.push(format!("prepare with --raw, or with --size {side}")),
+        (Some(Decode | Resize | Read), "files") => {
             knobs.push("`paceline prepare` them once as record shards of the size that is trained on".into());
         }
         _ => {}
