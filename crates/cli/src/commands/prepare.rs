@@ -3,7 +3,8 @@
 use crate::flags::{EngineFlags, Prepare, PrepareShards};
 use crate::screen::{self, say};
 use indicatif::ProgressBar;
-use paceline::prepare::job::{Encoding, JobProgress, JobSpec, Setting, SettingNames, Settings, ShardTask, settings};
+use paceline::base::setting::SettingNames;
+use paceline::prepare::job::{Encoding, JobProgress, JobSpec, Setting, Settings, ShardTask, settings};
 use paceline::prepare::spark::Cluster;
 use paceline::{Error, Result, report, text};
 use paceline_run::{DataEngine, PrepareOptions, PrepareWatcher};
