@@ -90,7 +90,7 @@ fn features_by_names_of_their_own() {
     };
     check(&path, &named("x", "y"), 20);
     let error = Records::open(&path, None, true).err().unwrap();
-    assert!(error.to_string().contains("--set data.image=NAME"), "{error}");
+    assert!(error.to_string().contains("data.image=NAME"), "{error}");
     let error = named("x", "z").records(&path).err().unwrap();
     assert!(matches!(error, DataError::Shards(ShardError::NoSuchFeatures { .. })), "{error}");
     assert!(error.to_string().contains("label, x, y") || error.to_string().contains("x, y, label"), "{error}");

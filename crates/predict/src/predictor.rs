@@ -106,7 +106,7 @@ impl Inputs {
             let known: Vec<&str> = known.iter().map(|role| role.name()).collect();
             let known = if known.is_empty() { "is not in parts".into() } else { format!("has {}", known.join(", ")) };
             return Err(Error::user(format!(
-                "there is no {role} part: the data {known}; give --part all, or other data"
+                "there is no {role} part: the data {known}; take all of it, or other data"
             )));
         }
         Ok(self)

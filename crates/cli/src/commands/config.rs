@@ -25,7 +25,7 @@ pub fn run(flags: &Config) -> Result<()> {
 /// Goes as far as training does before it begins, without what is measured.
 fn check(file: &Path, sets: &[String]) -> Result<()> {
     let mut config = from_file(file)?;
-    config.set_all(sets)?;
+    config.set_all_by("--set ", sets)?;
     config.check().map_err(|e| e.context(file.display()))?;
     // What is left to a trial fits whatever it finds.
     if config.strategy.name == config::StrategyName::Mirrored && config.strategy.replicas == config::Auto::Auto {

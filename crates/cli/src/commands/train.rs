@@ -97,7 +97,7 @@ pub fn configuration(flags: &Train, several: bool) -> Result<(Config, Option<Box
         (None, None) => Config::default(),
     };
     let file = flags.config.as_ref().filter(|_| recorded.is_none()).map(|path| (path, config.clone()));
-    config.set_all(&flags.sets)?;
+    config.set_all_by("--set ", &flags.sets)?;
     if (flags.resume.is_some() || recorded.is_some())
         && flags.plan.is_none()
         && (flags.strategy.is_some() || flags.replicas.is_some())

@@ -224,7 +224,7 @@ fn settings_that_do_nothing_are_refused() {
     check("--set data.name=fake:4:3:60 --set augment.flip=true", &["augment:", "no images"]);
     check("--set data.name=shards --cache dsik", &["data.cache", "did you mean disk"]);
     let tight = "--set data.name=shards --cache memory --set data.cache_limit=0.00001";
-    check(tight, &["--cache memory would take 42.2 KiB", "--cache disk"]);
+    check(tight, &["data.cache=memory would take 42.2 KiB", "data.cache=disk"]);
     check("--set data.name=shards --set data.size=0", &["data.size"]);
 }
 

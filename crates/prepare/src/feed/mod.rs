@@ -213,10 +213,8 @@ impl Shared {
         let Some((_, error)) = errors.iter().find(|(p, _)| *p == position) else {
             return self.stopped();
         };
-        let text = format!(
-            "{}; or leave bad samples out: --set data.skip_bad=N finds up to N before training",
-            error.message()
-        );
+        let text =
+            format!("{}; or leave bad samples out: data.skip_bad=N finds up to N before training", error.message());
         match error.kind() {
             kind @ (paceline_base::Kind::User | paceline_base::Kind::Failure) => Error::new(kind, text),
             kind => Error::new(kind, error.message()),

@@ -55,12 +55,12 @@ fn knobs(stage: Option<Stage>, facts: &InputFacts) -> Vec<String> {
     let size = text::bytes(facts.decoded_bytes);
     match (stage, &facts.cache[..]) {
         (Some(Read | Decode | Resize), "none") if facts.stored != "memory" => {
-            knobs.push(format!("--cache memory would keep the decoded images ({size})"));
+            knobs.push(format!("data.cache=memory would keep the decoded images ({size})"));
         }
         (Some(Read | Decode | Resize), _) if facts.stored != "memory" => {
             knobs.push("more epochs would gain from the cache, which the first one fills".into());
         }
-        (Some(Cache), "disk") => knobs.push(format!("--cache memory reads no file ({size})")),
+        (Some(Cache), "disk") => knobs.push(format!("data.cache=memory reads no file ({size})")),
         (Some(Augment), _) => knobs.push("fewer [augment] keys".into()),
         _ => {}
     }
@@ -69,7 +69,7 @@ fn knobs(stage: Option<Stage>, facts: &InputFacts) -> Vec<String> {
     }
     let side = facts.shape.first().map_or(0, |side| side / 2).max(1);
     match (stage, &facts.stored[..]) {
-        (Some(Decode | Resize), "records") => knobs.push(format!("prepare with --raw, or with --size {side}")),
+        (Some(Decode | Resize), "records") => knobs.push(format!("prepare raw records, or a size of {side}")),
         (Some(Decode | Resize | Read), "files") => {
             knobs.push("`paceline prepare` them once as record shards of the size that is trained on".into());
         }
@@ -111,8 +111,8 @@ mod tests {
         assert_eq!(
             verdict.to_string(),
             "input bound: input takes 62 % of the step; decode is the slowest stage, with 95 % of the work of 1 input \
-             thread; --cache memory would keep the decoded images (387 MiB), or data.threads=2, or prepare with --raw, \
-             or with --size 96"
+             thread; data.cache=memory would keep the decoded images (387 MiB), or data.threads=2, or prepare raw \
+             records, or a size of 96"
         );
         assert_eq!(input_bound(&split(2.0, 8.0), &facts(), &stages), None);
     }
@@ -126,12 +126,12 @@ mod tests {
             advice
         };
         let all = InputFacts { threads: 2, ..facts() };
-        assert!(!check("decode", &all, "--cache memory").contains("data.threads"));
+        assert!(!check("decode", &all, "data.cache=memory").contains("data.threads"));
         check("read", &InputFacts { stored: "files".into(), ..all.clone() }, "paceline prepare");
         check("augment", &all, "fewer [augment] keys");
-        check("cache", &InputFacts { cache: "disk".into(), ..all.clone() }, "--cache memory reads no file");
+        check("cache", &InputFacts { cache: "disk".into(), ..all.clone() }, "data.cache=memory reads no file");
         check("cache", &InputFacts { cache: "memory".into(), ..all.clone() }, "more cores");
-        assert!(!check("decode", &InputFacts { cache: "memory".into(), ..all }, "first one").contains("--cache"));
+        assert!(!check("decode", &InputFacts { cache: "memory".into(), ..all }, "first one").contains("data.cache"));
     }
 
     #[test]

@@ -103,13 +103,13 @@ fn refuse_idle_keys(config: &Config, set: &DataSet, no_augment: bool) -> Result<
     let feeding = ["threads", "prefetch"].into_iter().filter(|_| no_augment);
     let idle = decoding.into_iter().chain(feeding).find(|key| config.is_given(&format!("data.{key}")));
     match idle {
-        // What says no is not idle: `--cache none` is true of every set in memory.
+        // What says no is not idle: `none` is true of every set in memory.
         Some("cache") if config.data.cache == CacheName::None => Ok(()),
         Some("skip_bad") if config.data.skip_bad == 0 => Ok(()),
         Some(key) => Err(Error::user(format!(
             "data.{key} is given, but {} is in memory already and nothing is decoded; remove data.{key}{}",
             config.data.name,
-            if key == "cache" { " (on the command line: --cache none)" } else { "" }
+            if key == "cache" { ", or set it to none" } else { "" }
         ))),
         None => Ok(()),
     }
