@@ -118,7 +118,7 @@ impl LaunchClient {
         let address = format!("{}:{port}", bracketed(host));
         let cannot = |why: String| {
             Error::user(format!(
-                "{} cannot reach paceline launch at {address}: {why}; open that port, or give launch --address with an \
+                "{} cannot reach paceline launch at {address}: {why}; open that port, or start launch with an \
                  address that all hosts reach",
                 paceline_system::host_name()
             ))

@@ -5,6 +5,7 @@ use crate::decide::{Failure, How};
 use crate::facts::{Facts, check, unseen};
 use crate::hosts::{Hosts, is_here};
 use crate::message::{ClientMessage, Doing, ExitReport, Heartbeat, Hello, LOST, ServerMessage, StartInfo};
+use crate::setting::{LaunchSetting, LaunchSettingNames};
 use paceline_base::Peer;
 use std::path::PathBuf;
 
@@ -64,6 +65,7 @@ pub struct JobMonitor {
     /// One of them has ended before its work was done, as it was asked to.
     stopped: bool,
     warnings: Vec<String>,
+    names: LaunchSettingNames,
 }
 
 impl JobMonitor {
@@ -83,7 +85,13 @@ impl JobMonitor {
             run_dir: None,
             stopped: false,
             warnings: Vec::new(),
+            names: LaunchSettingNames::default(),
         }
+    }
+
+    /// The same monitor for a user who calls settings by these names.
+    pub fn naming(self, names: LaunchSettingNames) -> Self {
+        Self { names, ..self }
     }
 
     /// A process said something; `clock` is the time of day. Gives an answer for all, if one is due.
@@ -333,8 +341,9 @@ impl JobMonitor {
         let others = open().count() - behind().count();
         let whom = if others > 0 { format!("while {others} others wait for it") } else { "nor has any other".into() };
         let why = format!(
-            "has done no step for {:.0} s (--step-timeout), {whom}; it is {} after step {least}",
+            "has done no step for {:.0} s ({}), {whom}; it is {} after step {least}",
             state.heartbeat.since,
+            self.names.of(LaunchSetting::StepLimit),
             state.heartbeat.doing.word()
         );
         Some(self.failure(process, How::Stuck, why))

@@ -3,6 +3,7 @@
 use crate::hosts::{Hosts, is_here};
 use crate::message::VARIABLE;
 use crate::ports::{DAEMONS, Ports};
+use crate::setting::{LaunchSetting, LaunchSettingNames};
 use nix::sys::signal::Signal;
 use paceline_base::{Error, Result};
 use std::ffi::OsString;
@@ -335,7 +336,8 @@ fn ask(path: &Path) -> Option<String> {
 ///
 /// # Errors
 /// If there is none, if this program has no MPI, or if the given one belongs to another library.
-pub fn find(hosts: &Hosts, given: Option<&Path>, slurm: bool) -> Result<Starter> {
+pub fn find(hosts: &Hosts, given: Option<&Path>, slurm: bool, names: LaunchSettingNames) -> Result<Starter> {
+    let name = names.of(LaunchSetting::Mpirun);
     if hosts.processes() == 1 && is_here(&hosts.all()[0].name) && given.is_none() {
         return Ok(Starter::Direct);
     }
@@ -354,10 +356,10 @@ pub fn find(hosts: &Hosts, given: Option<&Path>, slurm: bool) -> Result<Starter>
     };
     if let Some(path) = given {
         let said = ask(path).ok_or_else(|| {
-            Error::user(format!("--mpirun {}: cannot be run; give the path of mpirun, or leave it out", path.display()))
+            Error::user(format!("{name} {}: cannot be run; give the path of mpirun, or leave it out", path.display()))
         })?;
         let starter = starter_from(path, &said, library).ok_or_else(|| {
-            Error::user(format!("--mpirun {}: this is not the mpirun of Open MPI or MPICH, nor srun", path.display()))
+            Error::user(format!("{name} {}: this is not the mpirun of Open MPI or MPICH, nor srun", path.display()))
         })?;
         let other = match starter {
             Starter::OpenMpi(..) => library != Library::OpenMpi,
@@ -366,7 +368,7 @@ pub fn find(hosts: &Hosts, given: Option<&Path>, slurm: bool) -> Result<Starter>
         };
         if other {
             return Err(Error::user(format!(
-                "--mpirun {} belongs to another MPI library, but this paceline was built with {}; give its mpirun",
+                "{name} {} belongs to another MPI library, but this paceline was built with {}; give its mpirun",
                 path.display(),
                 library.name()
             )));
@@ -384,7 +386,7 @@ pub fn find(hosts: &Hosts, given: Option<&Path>, slurm: bool) -> Result<Starter>
         }
     }
     Err(Error::user(format!(
-        "no mpirun of {} is found, which this paceline was built with; install it ({}), or give --mpirun PATH",
+        "no mpirun of {} is found, which this paceline was built with; install it ({}), or give {name} PATH",
         library.name(),
         library.install()
     )))

@@ -6,6 +6,7 @@
 
 use crate::message::{ClientMessage, Hello, ServerMessage, line};
 use crate::secret::{self, Side, proof, same};
+use crate::setting::{LaunchSetting, LaunchSettingNames};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use paceline_base::{Error, Result};
 use std::collections::{BTreeMap, VecDeque};
@@ -69,13 +70,15 @@ pub struct Place {
     pub address: IpAddr,
     /// The first of these that is free; `0..=0`: any.
     pub ports: RangeInclusive<u16>,
+    /// What the user calls the settings.
+    pub names: LaunchSettingNames,
 }
 
 impl Place {
     /// At this address, at any port.
     #[cfg(test)]
     pub fn at(address: IpAddr) -> Self {
-        Self { listen: address, address, ports: 0..=0 }
+        Self { listen: address, address, ports: 0..=0, names: LaunchSettingNames::default() }
     }
 
     fn bind(&self) -> Result<TcpListener> {
@@ -86,17 +89,27 @@ impl Place {
                 Err(e) => last = Some(e),
             }
         }
-        let Some(e) = last else { return Err(Error::user("--ports has no port")) };
+        let name = |setting| self.names.of(setting);
+        let Some(e) = last else {
+            return Err(Error::user(format!("{} has no port", name(LaunchSetting::Ports))));
+        };
         if e.kind() == ErrorKind::AddrNotAvailable {
             return Err(Error::user(format!(
-                "{} is not an address of this machine (`ip addr` shows those it has); give another --address, or, if others \
-                 reach this machine under that one (a forwarded port), --listen with one of its own",
-                self.listen
+                "{} is not an address of this machine (`ip addr` shows those it has); give another {}, or, if others \
+                 reach this machine under that one (a forwarded port), {} with one of its own",
+                self.listen,
+                name(LaunchSetting::Address),
+                name(LaunchSetting::Listen)
             )));
         }
         let (first, last) = (self.ports.start(), self.ports.end());
         let port = if first == last { format!("port {first}") } else { format!("any port of {first}-{last}") };
-        Err(Error::user(format!("cannot listen at {port} of {}: {e}; give another --port or --ports", self.listen)))
+        Err(Error::user(format!(
+            "cannot listen at {port} of {}: {e}; give another {} or {}",
+            self.listen,
+            name(LaunchSetting::Port),
+            name(LaunchSetting::Ports)
+        )))
     }
 }
 
