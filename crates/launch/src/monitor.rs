@@ -321,8 +321,9 @@ impl JobMonitor {
         let process = self.states.iter().position(|s| s.hello.is_none())?;
         let why = format!(
             "has not come up in {:.0} s; does its host start programs without asking for a password, and can it reach this \
-             machine? (--start-timeout gives it longer)",
-            self.limits.start
+             machine? ({} gives it longer)",
+            self.limits.start,
+            self.names.of(LaunchSetting::StartLimit)
         );
         Some(self.failure(process, How::Absent, why))
     }

@@ -29,6 +29,8 @@ pub enum LaunchSetting {
     Interface,
     /// Longest time without a step.
     StepLimit,
+    /// Longest time until all processes are there.
+    StartLimit,
 }
 
 impl Setting for LaunchSetting {
@@ -46,6 +48,7 @@ impl Setting for LaunchSetting {
             Self::Ports => "ports",
             Self::Interface => "interface",
             Self::StepLimit => "limits.step",
+            Self::StartLimit => "limits.start",
         }
     }
 }

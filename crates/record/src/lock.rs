@@ -284,7 +284,7 @@ fn taken(path: &Path, holder: &Holder) -> Error {
     let who = if holder.host.is_empty() { "another process".into() } else { holder.words() };
     Error::user(format!(
         "{folder} is being written by {who}, and a run has one writer at a time; let it end or end it (Ctrl-C, or `kill {}` \
-         there), or give another folder with --run-dir. If that machine is gone for good, remove {}",
+         there), or choose another folder for this run. If that machine is gone for good, remove {}",
         holder.pid,
         path.display()
     ))

@@ -119,6 +119,7 @@ fn flag(setting: LaunchSetting) -> &'static str {
         LaunchSetting::Ports => "--ports",
         LaunchSetting::Interface => "--interface",
         LaunchSetting::StepLimit => "--step-timeout",
+        LaunchSetting::StartLimit => "--start-timeout",
     }
 }
 

@@ -231,7 +231,7 @@ pub fn spark_submit() -> Result<PathBuf> {
     }
     Err(Error::user(
         "Spark is not on this machine: no SPARK_HOME, no spark-submit on the path, no pyspark in python3; install it \
-         with `pip install pyspark` (3.5 or newer; it needs Java 17) or set SPARK_HOME, or leave out --engine spark",
+         with `pip install pyspark` (3.5 or newer; it needs Java 17) or set SPARK_HOME, or do without the Spark engine",
     ))
 }
 
