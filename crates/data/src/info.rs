@@ -15,7 +15,7 @@ use crate::cifar;
 use crate::idx::{self, Element};
 use crate::shards;
 use crate::tfrecord::Packing;
-use crate::{DataError, DataSet, Features, Part, Result, Scratch};
+use crate::{DataError, DataPart, DataSet, Features, Result, Scratch};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -242,7 +242,7 @@ impl PartInfo {
     ///
     /// # Errors
     /// If one cannot be read or decoded.
-    pub fn of(part: &Part) -> Result<Self> {
+    pub fn of(part: &DataPart) -> Result<Self> {
         let mut classes: Vec<ClassCount> =
             part.class_names().iter().map(|name| ClassCount { name: name.clone(), count: 0 }).collect();
         let mut sums = Sums::default();
@@ -251,8 +251,8 @@ impl PartInfo {
         for index in 0..part.len() {
             classes[part.label(index) as usize].count += 1;
             match part {
-                Part::Memory(samples) => sums.add(samples.features(index)),
-                Part::Stream(source) => {
+                DataPart::Memory(samples) => sums.add(samples.features(index)),
+                DataPart::Stream(source) => {
                     source.fetch(index, &mut scratch, &mut bytes)?;
                     sums.add(Features::U8 { bytes: &bytes, scale: 1.0 / 255.0, offset: 0.0 });
                 }

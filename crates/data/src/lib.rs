@@ -1,7 +1,7 @@
 //! Where samples come from: data sets, their formats, and the order in which samples are visited.
 //!
 //! A run asks the [`Catalogue`] for a set by name or path and gets a [`DataSet`]: training and test parts with their
-//! classes, origin and licence. A [`Part`] is [`Samples`] in memory, or a [`Source`] that is decoded as it is read. A [`Split`] sets some aside for validation. An [`Order`] then says
+//! classes, origin and licence. A [`DataPart`] is [`Samples`] in memory, or a [`Source`] that is decoded as it is read. A [`Split`] sets some aside for validation. An [`Order`] then says
 //! which sample stands at which position of which epoch. It is a pure function of (seed, epoch, position), so that any
 //! number of workers visits the same samples in the same order, and a resumed run goes on in the middle of an epoch.
 //!
@@ -62,7 +62,7 @@ pub use order::Order;
 pub use regular::{LARGEST_IMAGE, open_regular};
 pub use role::Role;
 pub use samples::{
-    EncodedImages, Fake, FakeSpec, Features, FileImages, ImageSet, ImagesInMemory, Labelled, Part, Preview,
+    DataPart, EncodedImages, Fake, FakeSpec, Features, FileImages, ImageSet, ImagesInMemory, Labelled, Preview,
     RecordImages, Relabelled, Samples, Scratch, Source, StageTimes, Subset, Supply, Table, UNLABELLED, fingerprint_of,
     fingerprint_version,
 };

@@ -5,7 +5,7 @@ mod not_run;
 
 use not_run::not_run;
 use paceline_data::idx::{self, Idx, Packing};
-use paceline_data::{Catalogue, DataError, Features, Info, Options, Part};
+use paceline_data::{Catalogue, DataError, DataPart, Features, Info, Options};
 use sha2::{Digest, Sha256};
 use std::path::Path;
 
@@ -36,7 +36,7 @@ fn the_sample_is_the_beginning_of_fashion_mnist() {
     assert_eq!((set.train.len(), test.len(), set.train.shape(), set.train.classes()), (8000, 2000, &[28, 28][..], 10));
     assert_eq!(set.class_names[0], "T-shirt/top");
     assert_eq!(set.licence.as_deref(), Some("MIT, © 2017 Zalando SE"));
-    let memory = |part: &Part| part.memory().unwrap().clone();
+    let memory = |part: &DataPart| part.memory().unwrap().clone();
     for (part, digest) in [(memory(&set.train), TRAIN_PIXELS), (memory(&test), TEST_PIXELS)] {
         let mut hash = Sha256::new();
         for i in 0..part.len() {

@@ -3,7 +3,7 @@
 use paceline_data::example::{self, Value};
 use paceline_data::shards::{Encoding, FeatureNames, Records, ShardOptions};
 use paceline_data::tfrecord::{Packing, Writer};
-use paceline_data::{Catalogue, DataError, Labelled, Options, Part, RecordImages, Scratch, ShardError, Source};
+use paceline_data::{Catalogue, DataError, DataPart, Labelled, Options, RecordImages, Scratch, ShardError, Source};
 use paceline_image::Fit;
 use std::path::{Path, PathBuf};
 
@@ -97,7 +97,7 @@ fn features_by_names_of_their_own() {
     // The whole set, as training opens it.
     let names = FeatureNames { image: Some("x".into()), label: Some("y".into()) };
     let set = Catalogue::with_cache(temp.path()).open(path.to_str().unwrap(), &Options { names, ..Options::default() });
-    assert!(matches!(set.unwrap().train, Part::Stream(source) if source.len() == 20));
+    assert!(matches!(set.unwrap().train, DataPart::Stream(source) if source.len() == 20));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use paceline_base::{Error, Result, text};
 use paceline_comm::single;
 use paceline_comm::threads::Threads;
 use paceline_config::{Auto, Config};
-use paceline_data::{Catalogue, DataError, Group, InputOptions, Labelled, Order, Part, Role, Visits};
+use paceline_data::{Catalogue, DataError, DataPart, Group, InputOptions, Labelled, Order, Role, Visits};
 use paceline_engine::checkpoint::{Checkpoint, restore};
 use paceline_engine::{Batch, Rank, StepResult};
 use paceline_graph::Graph;
@@ -272,7 +272,7 @@ impl Predictor {
             e.context(format!("the data of the run, {name}, cannot be opened; give other data, or put it there"))
         })?;
         let name = |role: Role| format!("{}/{role}", self.config.data.name);
-        let group = |role: Role, part: &Part| Group::numbered(part.clone(), Some(role), name(role));
+        let group = |role: Role, part: &DataPart| Group::numbered(part.clone(), Some(role), name(role));
         let mut notes = data.notes.clone();
         if data.fingerprint() != self.checkpoint.manifest.identity.data && data.local.is_none() {
             notes.push(
@@ -303,7 +303,7 @@ impl Predictor {
                 let file = file.strip_suffix(":0").map_or(file.clone(), String::from);
                 return Err(DataError::ModelShape { file, expected, found: shape.to_vec() }.into());
             }
-            if let (Part::Stream(_), Values::Floats) = (&group.part, self.info.values) {
+            if let (DataPart::Stream(_), Values::Floats) = (&group.part, self.info.values) {
                 return Err(DataError::NoImageModel { what: group.name(0) }.into());
             }
             notes.extend(group.notes.iter().cloned());
@@ -386,11 +386,11 @@ impl Predictor {
         self.ready_for(&[count])?;
         let (kept, feed, memory);
         let source: Source<'_> = match &group.part {
-            Part::Memory(samples) => {
+            DataPart::Memory(samples) => {
                 memory = WithModelLabels { samples: samples.clone(), labels };
                 Source::Memory(&memory)
             }
-            Part::Stream(source) => {
+            DataPart::Stream(source) => {
                 kept = Arc::new(Kept::new(source.clone(), labels));
                 feed = Feed::new(
                     kept.clone(),
@@ -447,7 +447,7 @@ impl Predictor {
         let image = self.info.image.ok_or_else(|| Error::user("this model takes no images; give it rows of values"))?;
         let shape = [image.height, image.width, image.channels];
         let source = paceline_data::EncodedImages::new(images, shape, image.fit);
-        self.probabilities(Part::Stream(Arc::new(source)))
+        self.probabilities(DataPart::Stream(Arc::new(source)))
     }
 
     /// The probabilities of each class for rows of values, one after another, scaled as the model takes them
@@ -469,7 +469,7 @@ impl Predictor {
         self.probabilities(table.into())
     }
 
-    fn probabilities(&mut self, part: Part) -> Result<Vec<Vec<f64>>> {
+    fn probabilities(&mut self, part: DataPart) -> Result<Vec<Vec<f64>>> {
         let mut all = Vec::with_capacity(part.len());
         self.batches(&Group::numbered(part, None, "input".into()), Relabel::default(), &mut |computed| {
             for row in 0..computed.rows {

@@ -4,7 +4,7 @@ use crate::input::RunData;
 use paceline_base::{Error, Result};
 use paceline_config::Config;
 use paceline_data::shards::Index;
-use paceline_data::{Features, Part};
+use paceline_data::{DataPart, Features};
 use paceline_graph::Graph;
 use paceline_image::Fit;
 use paceline_system::atomic;
@@ -74,8 +74,8 @@ impl ModelInfo {
     pub fn of(config: &Config, data: &RunData, graph: &Graph) -> Self {
         let shape = data.training.shape().to_vec();
         let values = match &data.training {
-            Part::Stream(_) => Values::Bytes { scale: 1.0 / 255.0, offset: 0.0 },
-            Part::Memory(samples) => match samples.features(0) {
+            DataPart::Stream(_) => Values::Bytes { scale: 1.0 / 255.0, offset: 0.0 },
+            DataPart::Memory(samples) => match samples.features(0) {
                 Features::U8 { scale, offset, .. } => Values::Bytes { scale, offset },
                 Features::F32(_) => Values::Floats,
             },

@@ -141,7 +141,7 @@ fn the_order_goes_over_all_shards() {
     let s = session();
     let name = s.path("shards").display().to_string();
     let set = paceline_data::Catalogue::with_cache("/nowhere").open(&name, &Default::default()).unwrap();
-    let paceline_data::Part::Stream(source) = &set.train else { panic!("records are not in memory") };
+    let paceline_data::DataPart::Stream(source) = &set.train else { panic!("records are not in memory") };
     let order = paceline_data::Order::new(source.len(), 1);
     for epoch in 0..5 {
         let places: Vec<String> = (0..16).map(|position| source.place(order.at(epoch, position))).collect();

@@ -1,17 +1,17 @@
 //! Samples: what the engine trains from.
 //!
 //! What is known of samples without looking at their values is [`Labelled`]. Samples in memory answer [`Samples`], those
-//! that must be fetched and decoded answer [`Source`], and a [`Part`] of a set is one of the two. Bytes stay bytes until they are copied into a batch: a quarter
+//! that must be fetched and decoded answer [`Source`], and a [`DataPart`] of a set is one of the two. Bytes stay bytes until they are copied into a batch: a quarter
 //! of the memory and of the cache traffic of floats, and the scaling to 0…1 is free while the batch is written.
 
 mod canvas;
+mod data_part;
 mod fake;
 mod files;
 mod forward;
 mod identity;
 mod image_set;
 mod in_memory;
-mod part;
 mod records;
 mod relabelled;
 mod scratch;
@@ -20,12 +20,12 @@ mod subset;
 mod supply;
 mod table;
 
+pub use data_part::DataPart;
 pub use fake::{Fake, FakeSpec};
 pub use files::{EncodedImages, FileImages};
 pub(crate) use identity::Stamp;
 pub use identity::fingerprint_version;
 pub use image_set::ImageSet;
-pub use part::Part;
 pub use records::RecordImages;
 pub use relabelled::Relabelled;
 pub use scratch::{Scratch, StageTimes};

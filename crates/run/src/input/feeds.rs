@@ -6,7 +6,7 @@ use paceline_base::portion::Portion;
 use paceline_base::stage::StageFigures;
 use paceline_base::{Error, Result};
 use paceline_config::{Auto, Config};
-use paceline_data::{Order, Part, Visits};
+use paceline_data::{DataPart, Order, Visits};
 use paceline_engine::{Input, TrainOptions, TrainState};
 use paceline_plan::{PhaseKind, Schedule};
 use paceline_prepare::feed::{Feed, FeedOptions};
@@ -52,7 +52,7 @@ pub fn portion(
 
 /// A part, which of its samples stands where, and, if it must be decoded, what does that.
 pub struct Fed<'a> {
-    part: &'a Part,
+    part: &'a DataPart,
     visits: Visits,
     feed: Option<Feed>,
 }
@@ -61,9 +61,9 @@ impl Fed<'_> {
     /// As the engine reads it.
     pub fn input(&self) -> Result<Input<'_>> {
         match (self.part, &self.feed) {
-            (Part::Memory(samples), _) => Ok(Input::Memory { samples: &**samples, visits: &self.visits }),
-            (Part::Stream(_), Some(feed)) => Ok(Input::Supply { supply: feed, len: self.visits.len() }),
-            (Part::Stream(_), None) => Err(Error::internal("a part without a feed")),
+            (DataPart::Memory(samples), _) => Ok(Input::Memory { samples: &**samples, visits: &self.visits }),
+            (DataPart::Stream(_), Some(feed)) => Ok(Input::Supply { supply: feed, len: self.visits.len() }),
+            (DataPart::Stream(_), None) => Err(Error::internal("a part without a feed")),
         }
     }
 }
@@ -97,8 +97,8 @@ impl<'a> Feeds<'a> {
         };
         let mine = visits.portion().per_batch() as usize;
         let feed = match &data.training {
-            Part::Memory(_) => None,
-            Part::Stream(source) => Some(Feed::new(
+            DataPart::Memory(_) => None,
+            DataPart::Stream(source) => Some(Feed::new(
                 source.clone(),
                 FeedOptions {
                     visits: visits.clone(),
@@ -111,7 +111,7 @@ impl<'a> Feeds<'a> {
                 },
             )?),
         };
-        let evaluated = |part: &'a Part, pool: Pool, passes: Range<u64>| {
+        let evaluated = |part: &'a DataPart, pool: Pool, passes: Range<u64>| {
             evaluation(config, part, pool, options, schedule, &ranks, passes)
         };
         let passes = progress.epoch..options.epochs.max(progress.epoch);
@@ -149,7 +149,7 @@ impl<'a> Feeds<'a> {
 /// A part to evaluate on these ranks: in order, without augmentation.
 pub fn evaluation<'a>(
     config: &Config,
-    part: &'a Part,
+    part: &'a DataPart,
     Pool { pass, own }: Pool,
     options: &TrainOptions,
     schedule: &Schedule,
@@ -160,8 +160,8 @@ pub fn evaluation<'a>(
     let order = Order::unshuffled(part.len());
     let visits = if own { Visits::own_again(order, portion) } else { Visits::shared(order, portion) };
     let feed = match part {
-        Part::Memory(_) => None,
-        Part::Stream(source) => Some(Feed::new(
+        DataPart::Memory(_) => None,
+        DataPart::Stream(source) => Some(Feed::new(
             source.clone(),
             FeedOptions {
                 augment: None,
