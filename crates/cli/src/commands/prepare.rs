@@ -4,7 +4,7 @@ use crate::flags::{EngineFlags, Prepare, PrepareShards};
 use crate::screen::{self, say};
 use indicatif::ProgressBar;
 use paceline::base::setting::SettingNames;
-use paceline::prepare::job::{Encoding, JobProgress, JobSpec, Setting, Settings, ShardTask, settings};
+use paceline::prepare::job::{ImageFormat, JobProgress, JobSpec, Setting, Settings, ShardTask, settings};
 use paceline::prepare::spark::Cluster;
 use paceline::{Error, Result, report, text};
 use paceline_run::{DataEngine, PrepareOptions, PrepareWatcher};
@@ -83,7 +83,7 @@ fn options(flags: &Prepare) -> Result<PrepareOptions> {
                 height,
                 fit: settings::fit::parse(&flags.fit).map_err(|e| named("--fit", e))?,
                 colour: settings::colour::parse(&flags.colour).map_err(|e| named("--colour", e))?,
-                encoding: if flags.raw { Encoding::Raw } else { Encoding::Jpeg },
+                encoding: if flags.raw { ImageFormat::Raw } else { ImageFormat::Jpeg },
                 quality: flags.quality,
                 chroma: settings::chroma::parse(&flags.chroma).map_err(|e| named("--chroma", e))?,
                 full_decode: flags.full_decode,

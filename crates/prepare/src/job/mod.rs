@@ -20,7 +20,7 @@ pub use manifest::{Manifest, PlannedShard};
 pub use output_directory::FinishedShard;
 pub use pipeline::{JobProgress, Threads};
 pub use setting::{Setting, SettingError, SettingNames};
-pub use settings::{Encoding, Settings};
+pub use settings::{ImageFormat, Settings};
 pub use task::{ShardTask, TaskFigures};
 
 use assign::assign;
@@ -338,7 +338,7 @@ impl Job {
         let settings = &self.manifest.settings;
         let index = Index {
             format: 1,
-            encoding: if settings.encoding == Encoding::Raw { "raw".into() } else { "jpeg".into() },
+            encoding: if settings.encoding == ImageFormat::Raw { "raw".into() } else { "jpeg".into() },
             shape: [settings.height, settings.width, settings.channels()],
             classes: self.manifest.classes.clone(),
             shards: self.done.iter().map(|d| d.shard.clone()).collect(),

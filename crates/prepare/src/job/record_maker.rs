@@ -1,6 +1,6 @@
 //! One image on its way from a file to a record.
 
-use super::{Encoding, Settings};
+use super::{ImageFormat, Settings};
 use crate::stage::Clock;
 use paceline_base::stage::Stage;
 use paceline_data::Scratch;
@@ -55,8 +55,8 @@ impl<'a> RecordMaker<'a> {
         self.encoding = true;
         let resized_bytes = pixels.data.len();
         let image = match self.settings.encoding {
-            Encoding::Raw => &pixels.data,
-            Encoding::Jpeg => {
+            ImageFormat::Raw => &pixels.data,
+            ImageFormat::Jpeg => {
                 self.image.clear();
                 self.encoder.encode(pixels, &mut self.image)?;
                 &self.image
