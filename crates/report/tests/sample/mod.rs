@@ -155,7 +155,7 @@ impl Sample {
             },
             ..Summary::default()
         };
-        summary.settle();
+        summary.derive_figures();
         summary.test_accuracy = summary.best_val_accuracy.map(|a| a - 0.004);
         summary.test_loss = summary.best_val_loss.map(|l| l + 0.01);
         dir.write_summary(&summary).unwrap();

@@ -124,7 +124,7 @@ impl OneRun<'_> {
                 let mut s = lock();
                 s.seconds_total = before + self.begin.elapsed().as_secs_f64();
                 s.cpu = vec![self.cores.so_far()];
-                s.settle();
+                s.derive_figures();
                 let _ = self.dir.write_summary(&s); // the final write reports errors
             }
         };
@@ -204,7 +204,7 @@ impl OneRun<'_> {
             s.step_limit = limited.then_some(outcome.progress.step);
             s.partial = partial(r, &outcome.progress);
         }
-        s.settle();
+        s.derive_figures();
         s.best_checkpoint = s.best_step.map(|step| format!("checkpoints/step-{step}"));
         s.best_checkpoint = s.best_checkpoint.filter(|path| self.dir.path().join(path).is_dir());
         if r.data.validates_on_test && s.test_accuracy.is_none() {
