@@ -23,14 +23,14 @@ use crate::{FORMAT, Header, ProgressWriter, StepWriter, Summary};
 fn check_name(path: &Path) -> Result<()> {
     if std::path::absolute(path).is_ok_and(|path| path.to_str().is_none()) {
         return Err(Error::user(format!(
-            "the path {} is not UTF-8, which the files of a run are; choose another folder for the run (run.dir), or rename this one",
+            "the path {} is not UTF-8, which the files of a run are; choose another run.dir or --run-dir, or rename the folder",
             path.display()
         )));
     }
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     if name.contains(text::is_unseen) {
         return Err(Error::user(format!(
-            "the name {} has control characters in it, which would act on a terminal; choose another run.name or folder for the run",
+            "the name {} has control characters in it, which would act on a terminal; choose another run.name or --run-dir",
             text::visible(&name)
         )));
     }
@@ -150,7 +150,7 @@ impl RunDir {
     }
 
     /// Path of `steps.jsonl`.
-    pub fn steps(&self) -> PathBuf {
+    pub(crate) fn steps(&self) -> PathBuf {
         self.path.join("steps.jsonl")
     }
 
@@ -192,7 +192,7 @@ impl RunDir {
         atomic::write(&path, text.as_bytes())
     }
 
-    /// Writes `summary.json`.
+    /// Replaces `summary.json` as a whole; only by whoever holds the lock.
     pub fn write_summary(&self, summary: &Summary) -> Result<()> {
         self.must_be_ours()?;
         let path = self.summary();
@@ -239,7 +239,10 @@ impl RunDir {
         let path = self.steps();
         let file = OpenOptions::new().append(true).create_new(true).open(&path).map_err(|e| {
             if e.kind() == std::io::ErrorKind::AlreadyExists {
-                Error::user(format!("{} exists already; resume the run, or choose another name", path.display()))
+                Error::user(format!(
+                    "{} exists already; continue the run with --resume, or choose another name",
+                    path.display()
+                ))
             } else {
                 Error::io("create", &path, &e)
             }
@@ -315,7 +318,7 @@ fn is_unused(path: &Path) -> Result<()> {
     match entries.flatten().any(|entry| entry.file_name() != LOCK) {
         false => Ok(()),
         true => Err(Error::user(format!(
-            "{} already holds a run; choose another folder for this run (a training can be resumed)",
+            "{} already holds a run; choose another folder with --run-dir (a training can be continued with --resume)",
             path.display()
         ))),
     }

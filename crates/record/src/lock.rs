@@ -47,7 +47,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Who writes, or wrote, into a run directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Holder {
+pub(crate) struct Holder {
     /// Format of the file.
     pub format: u32,
     /// The host's name.
@@ -89,7 +89,7 @@ pub enum Patience {
 
 /// The right to write into a run directory, until it is dropped.
 #[derive(Debug)]
-pub struct RunLock {
+pub(crate) struct RunLock {
     file: File,
     path: PathBuf,
     me: Holder,
@@ -284,7 +284,7 @@ fn taken(path: &Path, holder: &Holder) -> Error {
     let who = if holder.host.is_empty() { "another process".into() } else { holder.words() };
     Error::user(format!(
         "{folder} is being written by {who}, and a run has one writer at a time; let it end or end it (Ctrl-C, or `kill {}` \
-         there), or choose another folder for this run. If that machine is gone for good, remove {}",
+         there), or give another folder with --run-dir. If that machine is gone for good, remove {}",
         holder.pid,
         path.display()
     ))
@@ -292,7 +292,7 @@ fn taken(path: &Path, holder: &Holder) -> Error {
 
 /// Whether a run is being written now, as far as its `lock` tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Writer {
+pub(crate) enum Writer {
     /// A process writes.
     Alive {
         /// Which one.

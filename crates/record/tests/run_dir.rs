@@ -97,7 +97,7 @@ fn a_run_never_overwrites_another() {
     write(&folder.path().join("first"), &[(0, 1)]);
     let error = RunDir::create(folder.path().join("first")).unwrap_err();
     assert_eq!(error.kind(), Kind::User);
-    assert!(error.message().contains("can be resumed") && error.message().contains("another folder"), "{error}");
+    assert!(error.message().contains("--resume") && error.message().contains("another folder"), "{error}");
     // An empty folder is as good as none.
     fs::create_dir(folder.path().join("second")).unwrap();
     RunDir::create(folder.path().join("second")).unwrap();
@@ -137,7 +137,7 @@ fn many_that_start_at_once_never_share_a_folder() {
     });
     assert_eq!(results.iter().filter(|r| r.is_ok()).count(), 1);
     for error in results.into_iter().filter_map(Result::err) {
-        assert!(error.kind() == Kind::User && error.message().contains("another folder for this run"), "{error}");
+        assert!(error.kind() == Kind::User && error.message().contains("--run-dir"), "{error}");
     }
 }
 

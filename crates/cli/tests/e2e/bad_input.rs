@@ -101,7 +101,7 @@ fn an_existing_run_is_never_overwritten() {
     let files = ["mine/run.toml", "mine/steps.jsonl", "mine/summary.json"];
     let before = files.map(|f| s.read(f));
     let message = s.fails(2, &format!("train {SMALL} --run-dir mine"));
-    has(&message, &["mine already holds a run", "another folder", "can be resumed"]);
+    has(&message, &["mine already holds a run", "--resume", "--run-dir"]);
     assert!(!message.contains("--name"), "there is no such flag: {message}");
     assert_eq!(files.map(|f| s.read(f)), before);
     has(&s.fails(2, &format!("train {SMALL} --set run.dir=. --set run.name=mine")), &["mine already holds"]);
