@@ -1,13 +1,13 @@
 //! The flags, as typed. What they mean is decided by the commands.
 
-pub mod doctor;
-pub mod help;
+pub(crate) mod doctor;
+pub(crate) mod help;
 mod launch;
-pub mod matrix;
-pub mod predict;
+pub(crate) mod matrix;
+pub(crate) mod predict;
 
 use clap::{Args, Parser, Subcommand};
-pub use launch::Launch;
+pub(crate) use launch::Launch;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -27,7 +27,7 @@ after what is to be kept was saved.";
 /// Prepare data, train neural networks in parallel, and see why it is as fast as it is.
 #[derive(Parser)]
 #[command(name = "paceline", version, about, after_help = EXAMPLES, propagate_version = true)]
-pub struct Cli {
+pub(crate) struct Cli {
     /// What to say while working: error, warn, info, debug or trace (or a filter such as paceline_run=debug)
     #[arg(long, global = true, default_value = "warn", value_name = "LEVEL", value_parser = log_level)]
     pub log: String,
@@ -44,7 +44,7 @@ fn log_level(text: &str) -> Result<String, String> {
 }
 
 #[derive(Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// A guided first run: train under several strategies, write a report
     Demo(Demo),
     /// Train one network, or resume a run
@@ -91,7 +91,7 @@ pub enum Command {
 }
 
 #[derive(Args)]
-pub struct CopyOutput {
+pub(crate) struct CopyOutput {
     /// The log
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
@@ -105,19 +105,19 @@ Examples:
 
 impl Command {
     /// Whether processes on several hosts do it together.
-    pub fn runs_on_ranks(&self) -> bool {
+    pub(crate) fn runs_on_ranks(&self) -> bool {
         matches!(self, Self::Train(_) | Self::Matmul(_) | Self::Doctor(_))
     }
 }
 
 #[derive(Args)]
-pub struct Bench {
+pub(crate) struct Bench {
     #[command(subcommand)]
     pub command: BenchCommand,
 }
 
 #[derive(Subcommand)]
-pub enum BenchCommand {
+pub(crate) enum BenchCommand {
     /// Each kernel of a training step: time, GFLOP/s and share of the peak
     #[command(after_help = "\
 Examples:
@@ -132,7 +132,7 @@ convolution may show more than the peak.")]
 }
 
 #[derive(Args)]
-pub struct BenchKernels {
+pub(crate) struct BenchKernels {
     /// A preset, or a model file
     #[arg(long, default_value = "flowers-cnn", value_name = "NAME|FILE")]
     pub model: String,
@@ -161,7 +161,7 @@ pub struct BenchKernels {
 
 /// Whose kernel choices are removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Forget {
+pub(crate) enum Forget {
     /// Those of this kind of processor
     This,
     /// All of them
@@ -170,7 +170,7 @@ pub enum Forget {
 
 /// A sample's shape, as typed.
 #[derive(Clone, Debug)]
-pub struct Shape(pub Vec<usize>);
+pub(crate) struct Shape(pub Vec<usize>);
 
 fn shape(text: &str) -> Result<Shape, String> {
     let axes: Option<Vec<usize>> = text.split('x').map(|n| n.parse().ok().filter(|&n| n > 0)).collect();
@@ -179,7 +179,7 @@ fn shape(text: &str) -> Result<Shape, String> {
 
 #[derive(Args)]
 #[command(after_help = "Example:\n  paceline demo --dir /tmp/first-look")]
-pub struct Demo {
+pub(crate) struct Demo {
     /// Where the demo's folder goes
     #[arg(long, default_value = "runs", value_name = "DIR")]
     pub dir: PathBuf,
@@ -200,7 +200,7 @@ Every key: paceline config explain";
 
 #[derive(Args)]
 #[command(after_help = TRAIN_EXAMPLES)]
-pub struct Train {
+pub(crate) struct Train {
     /// A configuration file (TOML, with `format = 1`), or RUN/run.toml to repeat a run with its choices
     #[arg(value_name = "CONFIG")]
     pub config: Option<PathBuf>,
@@ -246,13 +246,13 @@ pub struct Train {
 }
 
 #[derive(Args)]
-pub struct Data {
+pub(crate) struct Data {
     #[command(subcommand)]
     pub command: DataCommand,
 }
 
 #[derive(Subcommand)]
-pub enum DataCommand {
+pub(crate) enum DataCommand {
     /// The data sets known by name
     #[command(after_help = "Example:\n  paceline data list --json")]
     List {
@@ -313,7 +313,7 @@ What a running process reads or writes is never removed. Where that cannot be se
 file system without locks), a file that was used lately is only removed with --force.";
 
 #[derive(Args)]
-pub struct DataCache {
+pub(crate) struct DataCache {
     /// Only these: names as shown, or how they begin
     #[arg(value_name = "NAME", requires = "clear")]
     pub names: Vec<String>,
@@ -360,7 +360,7 @@ parts are then kept. Interrupted or killed: run the same command again, and it c
 
 #[derive(Args)]
 #[command(after_help = PREPARE_EXAMPLES)]
-pub struct Prepare {
+pub(crate) struct Prepare {
     /// A folder with a folder of images for each class, or a csv or tsv of path and label
     pub source: PathBuf,
     /// Where the shards and index.json go
@@ -429,7 +429,7 @@ pub struct Prepare {
 
 /// Which engine works on data, and where.
 #[derive(Args)]
-pub struct EngineFlags {
+pub(crate) struct EngineFlags {
     /// local (threads of this process) or spark
     #[arg(long, default_value = "local", value_name = "NAME")]
     pub engine: String,
@@ -442,7 +442,7 @@ pub struct EngineFlags {
 }
 
 #[derive(Args)]
-pub struct PrepareShards {
+pub(crate) struct PrepareShards {
     /// The task, as the job that submitted it wrote it
     pub task: String,
 }
@@ -465,7 +465,7 @@ others in its middle. The order of all measurements is random.";
 
 #[derive(Args)]
 #[command(after_help = SPEEDTEST_EXAMPLES)]
-pub struct Speedtest {
+pub(crate) struct Speedtest {
     /// Folders of photos or of shards; a csv or tsv of paths and labels; a file of records
     #[arg(required = true, value_name = "DATA")]
     pub sources: Vec<PathBuf>,
@@ -531,7 +531,7 @@ pub struct Speedtest {
 }
 
 #[derive(Args)]
-pub struct SpeedtestCells {
+pub(crate) struct SpeedtestCells {
     /// Cells, one JSON object a line (default: standard input)
     #[arg(long, value_name = "FILE")]
     pub cells: Option<PathBuf>,
@@ -542,7 +542,7 @@ pub struct SpeedtestCells {
 
 #[derive(Args)]
 #[command(after_help = "Examples:\n  paceline report runs/demo\n  paceline report runs/a runs/b --html compare.html")]
-pub struct Report {
+pub(crate) struct Report {
     /// Run directories, or folders of runs, of which all are taken
     #[arg(required = true, value_name = "RUN")]
     pub runs: Vec<PathBuf>,
@@ -561,7 +561,7 @@ pub struct Report {
 #[command(
     after_help = "Examples:\n  paceline runs\n  paceline runs /share/runs --json\n\nThe oldest run comes first. Folders of runs within the folder, such as runs/demo, are listed below it."
 )]
-pub struct Runs {
+pub(crate) struct Runs {
     /// A folder of runs
     #[arg(default_value = "runs", value_name = "DIR")]
     pub folder: PathBuf,
@@ -571,13 +571,13 @@ pub struct Runs {
 }
 
 #[derive(Args)]
-pub struct Config {
+pub(crate) struct Config {
     #[command(subcommand)]
     pub command: ConfigCommand,
 }
 
 #[derive(Subcommand)]
-pub enum ConfigCommand {
+pub(crate) enum ConfigCommand {
     /// Every key with its type, default and meaning
     #[command(
         after_help = "Examples:\n  paceline config explain\n  paceline config explain optimizer\n  paceline config explain train.batch\n  paceline config explain --json"

@@ -9,7 +9,7 @@ use paceline_data::{Order, Role};
 
 /// One shard to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AssignedShard {
+pub(super) struct AssignedShard {
     /// Its file name.
     pub file: String,
     /// `train`, `validation` or `test`.

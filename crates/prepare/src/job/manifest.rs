@@ -57,7 +57,7 @@ pub struct PlannedShard {
 
 /// One image to be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Item {
+pub(super) struct Item {
     /// Where it is.
     pub path: PathBuf,
     /// Its class.
@@ -185,14 +185,14 @@ impl Manifest {
 }
 
 /// Reads the images of some shards, one after another.
-pub struct Items {
+pub(super) struct Items {
     input: BufReader<File>,
     path: PathBuf,
 }
 
 impl Items {
     /// Opens the list of a job.
-    pub fn open(folder: &Path) -> Result<Self> {
+    pub(super) fn open(folder: &Path) -> Result<Self> {
         let path = folder.join(FILES);
         let input = File::open(&path).map_err(|e| Error::io("open", &path, &e))?;
         Ok(Self { input: BufReader::new(input), path })
@@ -205,7 +205,7 @@ impl Items {
     }
 
     /// The next image.
-    pub fn next(&mut self) -> Result<Item> {
+    pub(super) fn next(&mut self) -> Result<Item> {
         let mut head = [0; 8];
         let failed = |e: std::io::Error| Error::io("read", &self.path, &e);
         self.input.read_exact(&mut head).map_err(failed)?;

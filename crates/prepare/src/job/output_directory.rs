@@ -42,7 +42,7 @@ pub struct FinishedShard {
 
 /// A destination that this process alone writes to.
 #[derive(Debug)]
-pub struct OutputDirectory {
+pub(super) struct OutputDirectory {
     folder: PathBuf,
     _lock: File,
 }
@@ -135,7 +135,7 @@ impl OutputDirectory {
     }
 
     /// Writes the index and removes what was only needed on the way.
-    pub fn finish(self, index: &Index) -> Result<()> {
+    pub(super) fn finish(self, index: &Index) -> Result<()> {
         index.write(&self.folder)?;
         let work = self.work();
         fs::remove_dir_all(&work).map_err(|e| Error::io("remove", &work, &e))

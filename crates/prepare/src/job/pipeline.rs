@@ -146,7 +146,7 @@ impl Drop for Ending<'_, '_> {
 }
 
 /// Makes the `pending` shards of a job. `skip` more bad images may be left out.
-pub fn run(
+pub(super) fn run(
     work: &Path,
     manifest: &Manifest,
     pending: &[usize],
