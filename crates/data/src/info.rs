@@ -136,18 +136,15 @@ pub struct FileInfo {
 }
 
 impl Catalogue {
-    /// What is in a set (by name or path) or in a single file of any kind that this crate reads.
-    ///
-    /// # Errors
-    /// As [`Catalogue::open`], and those of the formats.
-    pub fn info(&self, name: &str) -> Result<Info> {
+    #[cfg(test)]
+    pub(crate) fn info(&self, name: &str) -> Result<Info> {
         self.look(name, &InfoOptions::default())
     }
 
-    /// As [`Catalogue::info`], as closely as asked for.
+    /// What is in a set (by name or path) or in a single file of any kind that this crate reads, as closely as asked for.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Catalogue::open`], and those of the formats.
     pub fn look(&self, name: &str, look: &InfoOptions) -> Result<Info> {
         let path = Path::new(name);
         match self.contents(name)? {
@@ -242,7 +239,7 @@ impl PartInfo {
     ///
     /// # Errors
     /// If one cannot be read or decoded.
-    pub fn of(part: &Part) -> Result<Self> {
+    pub(crate) fn of(part: &Part) -> Result<Self> {
         let mut classes: Vec<ClassCount> =
             part.class_names().iter().map(|name| ClassCount { name: name.clone(), count: 0 }).collect();
         let mut sums = Sums::default();
@@ -352,3 +349,6 @@ impl Sums {
         Stats { min: self.min, max: self.max, mean, std }
     }
 }
+
+#[cfg(test)]
+mod tests;

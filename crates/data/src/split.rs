@@ -73,7 +73,7 @@ impl Split {
     ///
     /// # Errors
     /// [`DataError::BadSplit`], [`DataError::EmptyPart`], [`DataError::NoTestPart`] or [`DataError::NoValidationPart`].
-    pub fn indices(&self, set: &DataSet, seed: u64) -> Result<Indices> {
+    pub(crate) fn indices(&self, set: &DataSet, seed: u64) -> Result<Indices> {
         match (self.held_out(set)?, self.resolved(set)) {
             (None, Self::Fraction(fraction)) => stratified(&*set.train, fraction, seed),
             (part, _) => Ok(Indices {
@@ -100,7 +100,7 @@ impl Split {
 ///
 /// # Errors
 /// [`DataError::BadSplit`] or [`DataError::EmptyPart`].
-pub fn stratified(samples: &dyn Labelled, fraction: f64, seed: u64) -> Result<Indices> {
+pub(crate) fn stratified(samples: &dyn Labelled, fraction: f64, seed: u64) -> Result<Indices> {
     stratified_by(samples.len(), samples.classes(), &|index| samples.label(index) as usize, fraction, seed)
 }
 

@@ -120,11 +120,11 @@ impl Default for Limits {
 }
 
 /// Pixels that any file may unpack to, however short it is: a photo of 4,096 × 4,096.
-pub const FREE_PIXELS: u64 = 1 << 24;
+pub(crate) const FREE_PIXELS: u64 = 1 << 24;
 /// Pixels that every byte of a PNG, WebP, BMP or GIF file may stand for beyond these. Photos have some twenty pixels in a
 /// byte at most; only an empty picture, or one that was made to take memory and time, has hundreds. (A JPEG cannot: each
 /// block of 64 pixels takes at least a bit, which is checked.)
-pub const PIXELS_PER_BYTE: u64 = 256;
+pub(crate) const PIXELS_PER_BYTE: u64 = 256;
 
 /// Refuses a picture that costs far more than its file.
 pub(crate) fn affordable(width: usize, height: usize, bytes: usize) -> Result<()> {

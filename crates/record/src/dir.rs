@@ -150,7 +150,7 @@ impl RunDir {
     }
 
     /// Path of `steps.jsonl`.
-    pub fn steps(&self) -> PathBuf {
+    pub(crate) fn steps(&self) -> PathBuf {
         self.path.join("steps.jsonl")
     }
 

@@ -90,7 +90,7 @@ impl Variant {
     }
 
     /// The variant with these two.
-    pub fn of(caching: bool, partitioning: bool) -> Self {
+    pub(crate) fn of(caching: bool, partitioning: bool) -> Self {
         match (caching, partitioning) {
             (false, false) => Variant::Neither,
             (true, false) => Variant::Caching,

@@ -376,3 +376,6 @@ fn data_set(name: &str, train: Part, test: Option<Part>, origin: String, licence
         notes: Vec::new(),
     }
 }
+
+#[cfg(test)]
+mod tests;

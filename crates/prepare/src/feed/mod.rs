@@ -8,12 +8,13 @@
 //! Rooms: `ring` (who waits for whom), [`augment`] (flip, crop, colours), [`cache`] (decoded samples in memory or on
 //! disk, as a source around a source), [`check`](mod@check) (finding bad samples before training).
 
-pub mod augment;
+pub(crate) mod augment;
 pub mod cache;
-pub mod check;
+mod check;
 mod ring;
 
-pub use augment::{Augment, Augmenter};
+pub use augment::Augment;
+pub(crate) use augment::Augmenter;
 pub use cache::{DiskCache, MemoryCache};
 pub use check::{Checked, check};
 

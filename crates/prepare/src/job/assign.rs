@@ -4,7 +4,7 @@ use super::setting::JobError;
 use super::{SettingError, Settings};
 use paceline_base::region::split_range;
 use paceline_base::{Error, Result};
-use paceline_data::split::stratified_by;
+use paceline_data::stratified_by;
 use paceline_data::{Order, Role};
 
 /// One shard to be made.

@@ -31,7 +31,7 @@ const NEW: &str = "new";
 
 /// What is known of a finished shard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FinishedShard {
+pub(crate) struct FinishedShard {
     /// The entry of the index.
     pub shard: Shard,
     /// Images that were left out, with the reason.

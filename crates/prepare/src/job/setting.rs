@@ -62,7 +62,7 @@ impl Default for SettingNames {
 
 /// A setting that cannot be, or that would have to be another.
 #[derive(Clone, Debug, PartialEq)]
-pub enum SettingError {
+pub(crate) enum SettingError {
     /// A side that no image has.
     Size {
         /// The width asked for.

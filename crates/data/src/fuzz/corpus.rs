@@ -1,8 +1,8 @@
 //! Valid inputs, small and of every kind, and how their checksums are made right again.
 
-use paceline_data::example::{self, Value};
-use paceline_data::idx::{self, Idx};
-use paceline_data::tfrecord::{Packing, Writer, masked_crc};
+use crate::example::{self, Value};
+use crate::idx::{self, Idx};
+use crate::tfrecord::{Packing, Writer, masked_crc};
 use paceline_image::{Chroma, Encoder, Pixels, encode_png};
 
 fn file(records: &[Vec<u8>], packing: Packing) -> Vec<u8> {

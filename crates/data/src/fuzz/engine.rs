@@ -3,7 +3,7 @@
 //! An input that makes the target behave in a way not seen before (another kind of result) joins the corpus, so that
 //! mutations pile up. Everything follows from the seed: the same seed and number of executions give the same inputs.
 
-use crate::memory::peak;
+use super::memory::peak;
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;

@@ -6,13 +6,13 @@
 
 mod corpus;
 mod engine;
-mod memory;
+pub(crate) mod memory;
 
-use engine::Target;
-use paceline_data::example::{self, Example, FeatureKind, Sequence, Value};
-use paceline_data::shards::Index;
-use paceline_data::tfrecord::{Contents, File, Limits, Packing, Reader, Writer};
-use paceline_data::{DataError, RecordError, idx, photos};
+use self::engine::Target;
+use crate::example::{self, Example, FeatureKind, Sequence, Value};
+use crate::shards::Index;
+use crate::tfrecord::{Contents, File, Limits, Packing, Reader, Writer};
+use crate::{DataError, RecordError, idx, photos};
 use paceline_image::{Colour, Decoder, Fit, ImageError, Pixels, Resizer, Target as ImageTarget};
 
 const LIMITS: Limits = Limits { record: 8 << 20, unpacked: 16 << 20 };
