@@ -203,6 +203,18 @@ impl Target {
         Window { left: (w - cw) / 2.0, top: (h - ch) / 2.0, width: cw, height: ch }
     }
 
+    /// As [`Target::window`], for stored pixels. It divides before it multiplies, so that for some sizes that are not square an
+    /// edge differs in its last bit; samples of raw records, and runs resumed on them, depend on these bits.
+    pub fn window_of_raw(&self, width: usize, height: usize) -> Window {
+        let (w, h) = (width as f64, height as f64);
+        if self.fit != Fit::Crop || self.width == 0 || self.height == 0 {
+            return self.window(width, height);
+        }
+        let wanted = self.width as f64 / self.height as f64;
+        let (cw, ch) = (w.min(h * wanted), h.min(w / wanted));
+        Window { left: (w - cw) / 2.0, top: (h - ch) / 2.0, width: cw, height: ch }
+    }
+
     /// Whether these pixels, of which the window is wanted, have the target's size already: then there is nothing to resize.
     pub fn is_met_by(&self, pixels: &Pixels, window: &Window) -> bool {
         let whole = Window { left: 0.0, top: 0.0, width: self.width as f64, height: self.height as f64 };
@@ -236,6 +248,29 @@ pub enum Chroma {
 mod tests {
     use super::*;
     use crate::simd::Simd;
+
+    #[test]
+    fn windows_keep_their_bits() {
+        let mut apart = 0;
+        for (width, height) in (1..40).flat_map(|w| (1..40).map(move |h| (w, h))) {
+            for (tw, th) in [(3, 7), (7, 3), (5, 5), (224, 192)] {
+                let target = Target { width: tw, height: th, fit: Fit::Crop, full: false };
+                let (one, raw) = (target.window(width, height), target.window_of_raw(width, height));
+                for (a, b) in
+                    [(one.left, raw.left), (one.top, raw.top), (one.width, raw.width), (one.height, raw.height)]
+                {
+                    assert!((a - b).abs() < 1e-12, "{width}×{height} to {tw}×{th}: {one:?}, {raw:?}");
+                    apart += (a != b) as usize;
+                    assert!(tw != th || a == b);
+                }
+            }
+        }
+        assert!(apart > 0, "if the two are equal everywhere, one is enough");
+        for fit in [Fit::Pad, Fit::Stretch] {
+            let target = Target { width: 7, height: 3, fit, full: false };
+            assert_eq!(target.window(31, 5), target.window_of_raw(31, 5));
+        }
+    }
 
     /// Kernels are compared one by one where they are; this is all of them together.
     #[test]

@@ -80,7 +80,7 @@ impl Scratch {
         data.extend_from_slice(bytes);
         (self.pixels.width, self.pixels.height, self.pixels.channels) = (width, height, channels);
         let begin = self.times.add(Stage::Read, begin);
-        self.bring_to(&target.window(width, height), target, begin)
+        self.bring_to(&target.window_of_raw(width, height), target, begin)
     }
 
     fn bring_to(&mut self, window: &Window, target: &Target, begin: Instant) -> &Pixels {
