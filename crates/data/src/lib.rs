@@ -29,9 +29,9 @@
 //! # Ok::<(), paceline_data::DataError>(())
 //! ```
 //!
-//! Rooms: [`idx`], [`tfrecord`] and [`example`] read and write formats without believing them; [`photos`] lists image files
+//! Rooms: `idx`, [`tfrecord`] and [`example`] read and write formats without believing them; [`photos`] lists image files
 //! and [`shards`] opens record files as one set; `samples` says what samples are, and holds them; `order`, `visits` and
-//! [`split`] are pure functions; `catalogue` knows names, places and digests; [`info`](mod@info) looks at what is there, and
+//! `split` are pure functions; `catalogue` knows names, places and digests; [`info`](mod@info) looks at what is there, and
 //! `inputs` opens it to be predicted, labelled or not.
 //!
 //! What is absent: this crate knows nothing of models or ranks, and never puts one set in another's place.
@@ -72,5 +72,5 @@ pub use samples::{
 };
 pub(crate) use samples::{Fake, FakeSpec, FileImages, ImageSet, RecordImages, Subset, UNLABELLED};
 pub(crate) use skip::Skipped;
-pub use split::{Parts, Split, stratified_by};
+pub use split::{Indices, Parts, Split, stratified_by};
 pub use visits::Visits;

@@ -86,7 +86,7 @@ impl Split {
     /// Both parts as samples.
     ///
     /// # Errors
-    /// As [`Split::indices`].
+    /// [`DataError::BadSplit`], [`DataError::EmptyPart`], [`DataError::NoTestPart`] or [`DataError::NoValidationPart`].
     pub fn apply(&self, set: &DataSet, seed: u64) -> Result<Parts> {
         if let Some(part) = self.held_out(set)? {
             return Ok(Parts { train: set.train.clone(), validation: part.clone() });
@@ -104,7 +104,7 @@ pub(crate) fn stratified(samples: &dyn Labelled, fraction: f64, seed: u64) -> Re
     stratified_by(samples.len(), samples.classes(), &|index| samples.label(index) as usize, fraction, seed)
 }
 
-/// [`stratified`] for anything whose members have a class.
+/// Takes `fraction` of the members of each class for validation; `class` says which of `classes` a member belongs to.
 ///
 /// # Errors
 /// [`DataError::BadSplit`] or [`DataError::EmptyPart`].

@@ -50,7 +50,7 @@ pub use resize::Resizer;
 /// What an image is stored as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// JPEG.
+    /// JPEG: baseline or progressive, 8 bits.
     Jpeg,
     /// PNG.
     Png,
@@ -92,7 +92,7 @@ impl Format {
 /// What the header of an image says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The format.
+    /// As the first bytes tell, not the name of the file.
     pub format: Format,
     /// Width as it is to be seen (after the EXIF orientation).
     pub width: usize,
@@ -138,9 +138,9 @@ pub(crate) fn affordable(width: usize, height: usize, bytes: usize) -> Result<()
 /// Pixels in memory: rows from the top, channels interleaved.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pixels {
-    /// Width.
+    /// Pixels in a row.
     pub width: usize,
-    /// Height.
+    /// Number of rows.
     pub height: usize,
     /// 1 (grey) or 3 (RGB).
     pub channels: usize,
@@ -173,11 +173,11 @@ pub enum Fit {
 /// The size that is wanted in the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// Width.
+    /// Pixels in a row of the result.
     pub width: usize,
-    /// Height.
+    /// Rows of the result.
     pub height: usize,
-    /// How.
+    /// What happens where the shapes differ.
     pub fit: Fit,
     /// Decode at full scale, whatever it costs; otherwise a JPEG is decoded straight to a smaller scale that is still
     /// large enough.
@@ -225,9 +225,9 @@ impl Target {
 /// A part of an image, in pixels, with fractions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Window {
-    /// Left edge.
+    /// Pixels left of it.
     pub left: f64,
-    /// Top edge.
+    /// Rows above it.
     pub top: f64,
     /// Width.
     pub width: f64,
@@ -238,7 +238,7 @@ pub struct Window {
 /// Colour resolution of an encoded JPEG.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chroma {
-    /// 4:4:4.
+    /// 4:4:4, as the luma.
     Full,
     /// 4:2:0, half in both directions.
     Half,

@@ -62,7 +62,6 @@ pub(super) fn alone(value: Cursor<'_>) -> Result<(FeatureKind, usize), ExampleEr
     Ok((entry.kind, entry.count))
 }
 
-/// A name.
 pub(super) fn text(bytes: Cursor<'_>) -> Result<&str, ExampleError> {
     std::str::from_utf8(bytes.rest()).map_err(|_| ExampleError::Name { offset: bytes.offset() })
 }
@@ -139,7 +138,6 @@ impl<'a, 'e> Feature<'a, 'e> {
         Self { name: entry.name, kind: entry.kind, count: entry.count, pieces }
     }
 
-    /// Its name.
     pub(crate) fn name(&self) -> &'a str {
         self.name
     }

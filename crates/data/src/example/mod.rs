@@ -15,7 +15,6 @@
 //! example::write(&[("label", Value::Bytes(&[b"rose"])), ("size", Value::Ints(&[192, 128]))], &mut record);
 //! let read = Example::parse(&record)?;
 //! assert_eq!(read.bytes("label"), Some(&b"rose"[..]));
-//! assert_eq!(read.feature("size").unwrap().ints().collect::<Vec<_>>(), [192, 128]);
 //! # Ok::<(), paceline_data::DataError>(())
 //! ```
 
@@ -43,7 +42,7 @@ pub struct Example<'a> {
 
 impl<'a> Example<'a> {
     /// Checks and indexes the features of `bytes`. Offsets in errors are relative to `bytes`; the caller adds file and
-    /// record ([`ExampleError::at`]).
+    /// record (`ExampleError::at`).
     ///
     /// # Errors
     /// One [`ExampleError`] for each way in which the message can be wrong.

@@ -9,7 +9,6 @@ use super::wire::{Cursor, Payload};
 use super::{Example, FeatureKind};
 use crate::ExampleError;
 
-/// A SequenceExample.
 #[derive(Clone, Debug)]
 pub(crate) struct Sequence<'a> {
     /// The features of its steps; those of the whole sequence are what [`Example::parse`] finds in the same bytes.
@@ -19,7 +18,6 @@ pub(crate) struct Sequence<'a> {
 /// A feature of the steps of a sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SequenceFeature<'a> {
-    /// Its name.
     pub name: &'a str,
     /// The kind of its values; [`FeatureKind::None`] without steps.
     pub kind: FeatureKind,

@@ -104,7 +104,7 @@ impl Target {
         let path: PathBuf = std::env::temp_dir().join(format!("paceline-fuzz-{name}-{seed}-{executions}"));
         let kept = std::fs::write(&path, input);
         panic!(
-            "{name}, seed {seed}, execution {executions}: {why}\nthe input is in {} ({kept:?}); replay it with\n  PACELINE_FUZZ_REPLAY={} cargo test -p paceline-data --test fuzz {name} -- --nocapture",
+            "{name}, seed {seed}, execution {executions}: {why}\nthe input is in {} ({kept:?}); replay it with\n  PACELINE_FUZZ_REPLAY={} cargo test -p paceline-data --lib fuzz::{name} -- --nocapture",
             path.display(),
             path.display()
         )

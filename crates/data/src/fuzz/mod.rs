@@ -1,6 +1,6 @@
 //! Fuzzing of everything that reads a file. Two seconds for each target here; as long as you like by hand:
 //!
-//!     PACELINE_FUZZ_SECONDS=600 cargo test --release -p paceline-data --test fuzz -- --nocapture
+//!     PACELINE_FUZZ_SECONDS=600 cargo test --release -p paceline-data --lib fuzz -- --nocapture
 //!
 //! No input may panic, overflow the stack or take more memory than a bound that grows with its length.
 

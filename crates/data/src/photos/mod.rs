@@ -85,7 +85,7 @@ impl Photos {
         PathBuf::from(from_bytes(self.bytes(&self.files[index])))
     }
 
-    /// The class of a file, by number; [`UNLABELLED`](crate::UNLABELLED) where none is known.
+    /// The class of a file, by number; `u32::MAX` where none is known.
     pub fn label(&self, index: usize) -> u32 {
         self.files[index].class
     }

@@ -113,7 +113,7 @@ pub trait Labelled: Send + Sync {
         self.class_names().len()
     }
 
-    /// Their names.
+    /// Names of the classes, by label.
     fn class_names(&self) -> &[String];
 
     /// The class of a sample.

@@ -53,7 +53,6 @@ impl RecordImages {
         Self { records, canvas: Canvas { shape, fit }, stored, fingerprint: OnceLock::new() }
     }
 
-    /// The records.
     pub(crate) fn records(&self) -> &Records {
         &self.records
     }

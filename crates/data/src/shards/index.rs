@@ -35,14 +35,14 @@ pub struct Index {
     pub skipped: Vec<String>,
 }
 
-/// One shard.
+/// A file of records, as the index describes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shard {
     /// File name within the folder.
     pub file: String,
     /// `train`, `validation` or `test`.
     pub part: String,
-    /// Records.
+    /// How many records it holds.
     pub records: usize,
     /// Bytes of the file.
     pub bytes: u64,

@@ -1,6 +1,6 @@
 //! Shards: many TFRecord files that are one set, with or without the `index.json` that `paceline prepare` writes.
 //!
-//! [`Index`] is that file; [`Records`] are the records of a folder or a file, for access in any order; [`Layout`] says
+//! [`Index`] is that file; `Records` are the records of a folder or a file, for access in any order; [`Layout`] says
 //! which features hold the image and its class, since not everybody calls them the same.
 
 mod files;

@@ -8,9 +8,7 @@ use crate::example::{Example, Feature, FeatureKind};
 /// The least and the greatest number seen.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Range {
-    /// The least.
     pub least: f64,
-    /// The greatest.
     pub most: f64,
 }
 

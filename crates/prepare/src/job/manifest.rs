@@ -22,7 +22,7 @@ const FORMAT: u32 = 1;
 pub(super) const MANIFEST: &str = "job.json";
 pub(super) const FILES: &str = "files";
 
-/// `job.json`.
+/// `job.json`: what a job is to make, read by every process that makes shards of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// Format of the file.
@@ -35,7 +35,7 @@ pub struct Manifest {
     pub digest: String,
     /// Names of the classes.
     pub classes: Vec<String>,
-    /// The shards.
+    /// All shards of the job, made or not.
     pub shards: Vec<PlannedShard>,
     /// What a person should know of the images: their parts, files that were passed over.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -49,7 +49,7 @@ pub struct PlannedShard {
     pub file: String,
     /// `train`, `validation` or `test`.
     pub part: String,
-    /// Images.
+    /// How many images go into it, before bad ones are left out.
     pub images: usize,
     /// Where its images begin in `files`.
     pub offset: u64,
@@ -60,7 +60,6 @@ pub struct PlannedShard {
 pub(super) struct Item {
     /// Where it is.
     pub path: PathBuf,
-    /// Its class.
     pub class: u32,
 }
 

@@ -58,7 +58,7 @@ pub struct JobProgress {
     pub bytes_written: u64,
     /// Seconds since the beginning.
     pub seconds: f64,
-    /// The stages.
+    /// Work and waiting of each stage since the beginning.
     pub stages: Vec<StageFigures>,
 }
 

@@ -45,7 +45,6 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// This process.
     pub(crate) fn here() -> Self {
         let read = |name: &str| fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap_or_default();
         let plain = |text: String, most: usize| {
