@@ -73,7 +73,7 @@ impl Split {
     ///
     /// # Errors
     /// [`DataError::BadSplit`], [`DataError::EmptyPart`], [`DataError::NoTestPart`] or [`DataError::NoValidationPart`].
-    pub fn indices(&self, set: &DataSet, seed: u64) -> Result<Indices> {
+    pub(crate) fn indices(&self, set: &DataSet, seed: u64) -> Result<Indices> {
         match (self.held_out(set)?, self.resolved(set)) {
             (None, Self::Fraction(fraction)) => stratified(&*set.train, fraction, seed),
             (part, _) => Ok(Indices {
@@ -86,7 +86,7 @@ impl Split {
     /// Both parts as samples.
     ///
     /// # Errors
-    /// As [`Split::indices`].
+    /// [`DataError::BadSplit`], [`DataError::EmptyPart`], [`DataError::NoTestPart`] or [`DataError::NoValidationPart`].
     pub fn apply(&self, set: &DataSet, seed: u64) -> Result<Parts> {
         if let Some(part) = self.held_out(set)? {
             return Ok(Parts { train: set.train.clone(), validation: part.clone() });
@@ -100,11 +100,11 @@ impl Split {
 ///
 /// # Errors
 /// [`DataError::BadSplit`] or [`DataError::EmptyPart`].
-pub fn stratified(samples: &dyn Labelled, fraction: f64, seed: u64) -> Result<Indices> {
+pub(crate) fn stratified(samples: &dyn Labelled, fraction: f64, seed: u64) -> Result<Indices> {
     stratified_by(samples.len(), samples.classes(), &|index| samples.label(index) as usize, fraction, seed)
 }
 
-/// [`stratified`] for anything whose members have a class.
+/// Takes `fraction` of the members of each class for validation; `class` says which of `classes` a member belongs to.
 ///
 /// # Errors
 /// [`DataError::BadSplit`] or [`DataError::EmptyPart`].

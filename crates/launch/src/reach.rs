@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Checks that every other host has an address and answers where ssh listens. All at once.
-pub fn by_ssh(hosts: &Hosts, names: LaunchSettingNames) -> Result<()> {
+pub(crate) fn by_ssh(hosts: &Hosts, names: LaunchSettingNames) -> Result<()> {
     std::thread::scope(|scope| {
         let others = hosts.all().iter().filter(|h| !is_here(&h.name));
         let asked: Vec<_> = others.map(|h| scope.spawn(move || one_by_ssh(&h.name, names))).collect();
@@ -50,7 +50,7 @@ fn one_by_ssh(host: &str, names: LaunchSettingNames) -> Result<()> {
 
 /// Other hosts, and where they answered before anything was started: at least by saying that no program listens there.
 /// A host that never answers (a firewall) is not found missing later.
-pub struct Answering {
+pub(crate) struct Answering {
     hosts: Vec<(String, SocketAddr)>,
     /// Stands in for ssh.
     agent: Option<PathBuf>,
@@ -58,7 +58,7 @@ pub struct Answering {
 
 impl Answering {
     /// Asks all hosts at once.
-    pub fn ask(hosts: &Hosts, agent: Option<&Path>) -> Self {
+    pub(crate) fn ask(hosts: &Hosts, agent: Option<&Path>) -> Self {
         let others: Vec<&str> = hosts.all().iter().map(|h| h.name.as_str()).filter(|name| !is_here(name)).collect();
         let ask = |name: &str| {
             let at = place(name, agent)?;
@@ -69,7 +69,7 @@ impl Answering {
     }
 
     /// Those of `hosts` that do not answer now, with why: at their port, or, if all do, when a program is to run there.
-    pub fn missing(&self, hosts: &Hosts) -> Vec<(String, String)> {
+    pub(crate) fn missing(&self, hosts: &Hosts) -> Vec<(String, String)> {
         let wanted = |name: &str| hosts.all().iter().any(|h| h.name == name);
         let known: Vec<&(String, SocketAddr)> = self.hosts.iter().filter(|(name, _)| wanted(name)).collect();
         let silent = at_once(&known, |(name, at)| answers(*at).err().map(|e| (name.clone(), plain(&e))));
@@ -148,7 +148,7 @@ fn ended_well(mut child: Child, patience: Duration) -> std::result::Result<(), S
 }
 
 /// "host b does not answer (no route to host), nor does c".
-pub fn missing_words(missing: &[(String, String)]) -> Option<(String, String)> {
+pub(crate) fn missing_words(missing: &[(String, String)]) -> Option<(String, String)> {
     let ((first, why), rest) = missing.split_first()?;
     let others: Vec<&str> = rest.iter().map(|(name, _)| name.as_str()).collect();
     let nor = if others.is_empty() { String::new() } else { format!(", nor does {}", others.join(", ")) };
@@ -169,7 +169,7 @@ fn destination(said: &str, host: &str) -> Option<(String, u16)> {
 
 /// The address of this machine that the hosts reach: this machine's own for itself, else that from which packets to the
 /// first other host leave, or the one in the given network.
-pub fn own_address(hosts: &Hosts, network: Option<&str>, names: LaunchSettingNames) -> Result<IpAddr> {
+pub(crate) fn own_address(hosts: &Hosts, network: Option<&str>, names: LaunchSettingNames) -> Result<IpAddr> {
     if hosts.are_here() {
         return Ok(IpAddr::from([127, 0, 0, 1]));
     }
@@ -193,7 +193,7 @@ pub fn own_address(hosts: &Hosts, network: Option<&str>, names: LaunchSettingNam
 }
 
 /// This machine's address in a network such as `10.0.0.0/24`, and the interface that has it.
-pub fn in_network(network: &str, names: LaunchSettingNames) -> Result<(IpAddr, String)> {
+pub(crate) fn in_network(network: &str, names: LaunchSettingNames) -> Result<(IpAddr, String)> {
     let name = names.of(LaunchSetting::Interface);
     let wrong = || Error::user(format!("{name} {network}: give a network such as 10.0.0.0/24"));
     let (base, bits) = network.split_once('/').ok_or_else(wrong)?;

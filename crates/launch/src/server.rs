@@ -33,7 +33,7 @@ const DEADLINE: Duration = Duration::from_secs(5);
 const BACK_OFF: Duration = Duration::from_millis(50);
 
 /// What happened on the lines.
-pub enum Heard {
+pub(crate) enum Heard {
     /// A process of this attempt said something.
     Message(u32, usize, ClientMessage),
     /// Its line ended.
@@ -52,7 +52,7 @@ struct Open {
 type Shared = Mutex<Option<Open>>;
 
 /// Listens as long as it lives.
-pub struct Server {
+pub(crate) struct Server {
     address: SocketAddr,
     open: Arc<Shared>,
 }
@@ -63,7 +63,7 @@ fn lock(open: &Shared) -> MutexGuard<'_, Option<Open>> {
 
 /// Where to listen, and under which address others reach it.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub(crate) struct Place {
     /// An address of this machine.
     pub listen: IpAddr,
     /// What processes are told.
@@ -77,7 +77,7 @@ pub struct Place {
 impl Place {
     /// At this address, at any port.
     #[cfg(test)]
-    pub fn at(address: IpAddr) -> Self {
+    pub(crate) fn at(address: IpAddr) -> Self {
         Self { listen: address, address, ports: 0..=0, names: LaunchSettingNames::default() }
     }
 
@@ -115,7 +115,7 @@ impl Place {
 
 impl Server {
     /// Listens at a place.
-    pub fn listen(place: &Place, heard: impl Fn(Heard) + Send + Clone + 'static) -> Result<Self> {
+    pub(crate) fn listen(place: &Place, heard: impl Fn(Heard) + Send + Clone + 'static) -> Result<Self> {
         let listener = place.bind()?;
         let cannot = |e: std::io::Error| Error::failure(format!("cannot listen at {}: {e}", place.listen));
         listener.set_nonblocking(true).map_err(cannot)?;
@@ -130,18 +130,18 @@ impl Server {
     }
 
     /// The port at which it listens.
-    pub fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         self.address.port()
     }
 
     /// Lets the processes of an attempt connect, and gives what their variable must be.
-    pub fn admit(&self, attempt: u32, token: &str, processes: usize, timeout: f64) -> String {
+    pub(crate) fn admit(&self, attempt: u32, token: &str, processes: usize, timeout: f64) -> String {
         *lock(&self.open) = Some(Open { attempt, token: token.into(), processes, timeout, lines: BTreeMap::new() });
         format!("{}:{token}", self.address)
     }
 
     /// Sends a message to all that are connected.
-    pub fn tell(&self, message: &ServerMessage) {
+    pub(crate) fn tell(&self, message: &ServerMessage) {
         let text = line(message);
         if let Some(open) = &mut *lock(&self.open) {
             for stream in open.lines.values() {
@@ -151,7 +151,7 @@ impl Server {
     }
 
     /// Ends all lines; processes end with them.
-    pub fn cut(&self) {
+    pub(crate) fn cut(&self) {
         if let Some(open) = lock(&self.open).take() {
             open.lines.values().for_each(|s| drop(s.shutdown(Shutdown::Both)));
         }
@@ -321,6 +321,8 @@ fn read<R: BufRead>(reader: &mut R, text: &mut String) -> std::io::Result<bool> 
 }
 
 /// Hands everything on to a channel.
-pub fn to_channel<T: From<Heard> + Send + 'static>(sender: Sender<T>) -> impl Fn(Heard) + Send + Clone + 'static {
+pub(crate) fn to_channel<T: From<Heard> + Send + 'static>(
+    sender: Sender<T>,
+) -> impl Fn(Heard) + Send + Clone + 'static {
     move |heard| drop(sender.send(heard.into()))
 }

@@ -11,7 +11,7 @@ use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
 /// The file of the product, under a temporary name until it is complete.
-pub struct Output {
+pub(crate) struct Output {
     /// To be written to by all ranks.
     pub npy: Npy,
     temporary: PathBuf,
@@ -23,7 +23,7 @@ pub struct Output {
 
 impl Output {
     /// Process 0 makes it, and all open it.
-    pub fn prepare(options: &MatmulOptions, n: usize, world: &mut World) -> Result<Option<Self>> {
+    pub(crate) fn prepare(options: &MatmulOptions, n: usize, world: &mut World) -> Result<Option<Self>> {
         let Some(path) = &options.out else { return Ok(None) };
         let made = if world.process() == 0 { Self::create(path, n, options.names).map(Some) } else { Ok(None) };
         let made = agree(world, made)?;
@@ -60,7 +60,7 @@ impl Output {
     }
 
     /// Gives it its name.
-    pub fn finish(mut self, world: &mut World) -> Result<()> {
+    pub(crate) fn finish(mut self, world: &mut World) -> Result<()> {
         let renamed = if world.process() == 0 {
             std::fs::rename(&self.temporary, &self.path).map_err(|e| Error::io("write", &self.path, &e))
         } else {

@@ -11,7 +11,7 @@ use paceline_system::machine;
 const MOST_BLOCKS: usize = 500;
 
 /// Options that make sense.
-pub struct Checked {
+pub(crate) struct Checked {
     pub blocks: Blocks,
     pub factors: Vec<Factor>,
     pub local: usize,
@@ -23,7 +23,7 @@ pub struct Checked {
 
 impl Checked {
     /// Looks at all options; files are opened.
-    pub fn new(options: &MatmulOptions, world: &mut World) -> Result<Self> {
+    pub(crate) fn new(options: &MatmulOptions, world: &mut World) -> Result<Self> {
         let wrong = |words: String| Err(Error::user(words));
         let name = |setting| options.names.of(setting);
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
@@ -120,7 +120,7 @@ impl Checked {
 }
 
 /// Whether factors are stored, with the reasons; an error if they do not fit.
-pub fn keeping(options: &MatmulOptions, checked: &Checked, world: &mut World) -> Result<(Keeping, Vec<String>)> {
+pub(crate) fn keeping(options: &MatmulOptions, checked: &Checked, world: &mut World) -> Result<(Keeping, Vec<String>)> {
     let host = &world.hosts()[world.process()];
     let neighbours = world.hosts().iter().filter(|other| *other == host).count() as u64;
     let free = machine::free_memory_bytes();

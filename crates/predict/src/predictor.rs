@@ -505,12 +505,12 @@ pub(crate) struct Computed<'a> {
 
 impl Computed<'_> {
     /// What the last layer gave for a row.
-    pub fn outputs(&self, row: usize) -> &[f64] {
+    pub(crate) fn outputs(&self, row: usize) -> &[f64] {
         &self.outputs[row * self.classes..][..self.classes]
     }
 
     /// What is wrong with a row, if it is bad.
-    pub fn error(&self, row: usize) -> Option<&str> {
+    pub(crate) fn error(&self, row: usize) -> Option<&str> {
         if let Some(error) = self.errors.get(row).and_then(Option::as_deref) {
             return Some(error);
         }
@@ -519,18 +519,18 @@ impl Computed<'_> {
     }
 
     /// The class of a row, if it is known and one of the model's.
-    pub fn label(&self, row: usize) -> Option<usize> {
+    pub(crate) fn label(&self, row: usize) -> Option<usize> {
         let label = self.labels.label(self.start + row) as usize;
         (label < self.classes).then_some(label)
     }
 
     /// The probability of each class.
-    pub fn probabilities(&self, row: usize) -> Vec<f64> {
+    pub(crate) fn probabilities(&self, row: usize) -> Vec<f64> {
         probabilities(self.loss, self.outputs(row))
     }
 
     /// The loss of a row, in f64: where the kernel's sum is of no use because the batch has bad rows in it.
-    pub fn loss(&self, row: usize, label: usize) -> f64 {
+    pub(crate) fn loss(&self, row: usize, label: usize) -> f64 {
         let outputs = self.outputs(row);
         match self.loss {
             Loss::SoftmaxCrossEntropy => {

@@ -33,7 +33,7 @@ pub struct RunEntry {
     pub model: String,
     /// Name of the data set.
     pub data: String,
-    /// Epochs done.
+    /// Epochs that were trained to their end.
     pub epochs: u64,
     /// Epochs asked for.
     pub epochs_planned: u64,

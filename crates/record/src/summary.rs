@@ -31,7 +31,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// One word.
+    /// The word that screens and pages show.
     pub fn name(&self) -> &'static str {
         match self {
             Status::Running => "running",
@@ -166,7 +166,7 @@ pub struct Summary {
     pub threads: usize,
     /// The plan, if one was given or found.
     pub plan: Option<String>,
-    /// Global batch.
+    /// Samples of a step over all replicas.
     pub batch: u64,
     /// Epochs that were asked for.
     pub epochs_planned: u64,

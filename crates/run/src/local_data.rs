@@ -288,7 +288,7 @@ impl Holding {
 }
 
 /// The ranks of each process, with so many in each.
-pub fn ranges_of(ranks: &[usize]) -> Vec<Range<usize>> {
+pub(crate) fn ranges_of(ranks: &[usize]) -> Vec<Range<usize>> {
     let mut first = 0;
     let range = |&n: &usize| {
         first += n;

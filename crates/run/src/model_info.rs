@@ -162,16 +162,16 @@ mod fit_name {
 
     const NAMES: [(&str, Fit); 3] = [("crop", Fit::Crop), ("pad", Fit::Pad), ("stretch", Fit::Stretch)];
 
-    pub fn of(name: &str) -> Option<Fit> {
+    pub(super) fn of(name: &str) -> Option<Fit> {
         NAMES.iter().find(|(known, _)| *known == name).map(|(_, fit)| *fit)
     }
 
-    pub fn serialize<S: Serializer>(fit: &Fit, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(fit: &Fit, serializer: S) -> Result<S::Ok, S::Error> {
         let name = NAMES.iter().find(|(_, known)| known == fit).map_or("crop", |(name, _)| name);
         serializer.serialize_str(name)
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Fit, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Fit, D::Error> {
         let name = String::deserialize(deserializer)?;
         of(&name).ok_or_else(|| serde::de::Error::custom(format!("{name:?} is none of crop, pad and stretch")))
     }

@@ -12,7 +12,7 @@ use paceline::{
 use std::fmt::Write;
 
 /// Runs the command.
-pub fn run(flags: &Bench) -> Result<()> {
+pub(crate) fn run(flags: &Bench) -> Result<()> {
     let BenchCommand::Kernels(flags) = &flags.command;
     kernels(flags)
 }

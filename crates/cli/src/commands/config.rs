@@ -7,7 +7,7 @@ use paceline::{Error, Result, config, text};
 use std::path::Path;
 
 /// Runs the command.
-pub fn run(flags: &Config) -> Result<()> {
+pub(crate) fn run(flags: &Config) -> Result<()> {
     match &flags.command {
         ConfigCommand::Explain { key, json: false } => {
             screen::print(&config::explain(key.as_deref(), screen::style().width)?);

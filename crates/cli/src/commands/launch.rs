@@ -15,7 +15,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 /// Runs the command.
-pub fn run(flags: &Flags, log: &str) -> Result<End> {
+pub(crate) fn run(flags: &Flags, log: &str) -> Result<End> {
     let train = parse_command(&flags.command)?;
     let (hosts, scheduler) = match (&flags.hosts, flags.np, &flags.hostfile) {
         (Some(list), ..) => {
@@ -165,7 +165,7 @@ fn parse_command(words: &[String]) -> Result<Option<Box<Train>>> {
 
 /// If `launch` was typed (`words`: all after the program's name) without the `--` before the command that it is to start: what to
 /// type.
-pub fn without_separator(words: &[String]) -> Option<String> {
+pub(crate) fn without_separator(words: &[String]) -> Option<String> {
     let at = words.iter().position(|word| word == "launch")?;
     if words.iter().any(|word| word == "--") {
         return None;

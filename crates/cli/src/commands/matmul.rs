@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// Runs the command.
-pub fn run(flags: &Matmul, client: Option<&LaunchClient>) -> Result<()> {
+pub(crate) fn run(flags: &Matmul, client: Option<&LaunchClient>) -> Result<()> {
     let options = MatmulOptions {
         n: flags.n,
         block: flags.block,

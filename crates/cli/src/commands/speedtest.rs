@@ -16,7 +16,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 /// Runs the command.
-pub fn run(flags: &Speedtest) -> Result<End> {
+pub(crate) fn run(flags: &Speedtest) -> Result<End> {
     let order = order(flags)?;
     let stop = stop_on_signal("stopping after this measurement; what was measured is kept").heard_from_the_start();
     let screen = StudyScreen::new(flags.quiet || flags.json);
@@ -60,7 +60,7 @@ pub fn run(flags: &Speedtest) -> Result<End> {
 }
 
 /// Tables and words.
-pub fn show(studies: &[Study]) {
+pub(crate) fn show(studies: &[Study]) {
     let series = study::series(studies);
     screen::print_table(&study::tables(&series, screen::style()));
     say!("\nin words\n");
@@ -70,7 +70,7 @@ pub fn show(studies: &[Study]) {
 }
 
 /// Figures and words as JSON.
-pub fn json(studies: &[Study]) -> Result<()> {
+pub(crate) fn json(studies: &[Study]) -> Result<()> {
     let series = study::series(studies);
     let words: Vec<String> = study::words(studies, &series).iter().map(ToString::to_string).collect();
     let summaries: Vec<_> = studies.iter().map(|study| &study.summary).collect();
@@ -80,7 +80,7 @@ pub fn json(studies: &[Study]) -> Result<()> {
 }
 
 /// Runs the hidden command of other engines' tasks: cells in, measurements out, one JSON object a line each.
-pub fn cells(flags: &SpeedtestCells) -> Result<()> {
+pub(crate) fn cells(flags: &SpeedtestCells) -> Result<()> {
     let input: Box<dyn BufRead> = match &flags.cells {
         Some(path) => Box::new(BufReader::new(std::fs::File::open(path).map_err(|e| Error::io("read", path, &e))?)),
         None => Box::new(std::io::stdin().lock()),

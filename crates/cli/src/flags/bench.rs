@@ -3,13 +3,13 @@
 use clap::{Args, Subcommand};
 
 #[derive(Args)]
-pub struct Bench {
+pub(crate) struct Bench {
     #[command(subcommand)]
     pub command: BenchCommand,
 }
 
 #[derive(Subcommand)]
-pub enum BenchCommand {
+pub(crate) enum BenchCommand {
     /// Each kernel of a training step: time, GFLOP/s and share of the peak
     #[command(after_help = "\
 Examples:
@@ -24,7 +24,7 @@ convolution may show more than the peak.")]
 }
 
 #[derive(Args)]
-pub struct BenchKernels {
+pub(crate) struct BenchKernels {
     /// A preset, or a model file
     #[arg(long, default_value = "flowers-cnn", value_name = "NAME|FILE")]
     pub model: String,
@@ -53,7 +53,7 @@ pub struct BenchKernels {
 
 /// Whose kernel choices are removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Forget {
+pub(crate) enum Forget {
     /// Those of this kind of processor
     This,
     /// All of them
@@ -62,7 +62,7 @@ pub enum Forget {
 
 /// A sample's shape, as typed.
 #[derive(Clone, Debug)]
-pub struct Shape(pub Vec<usize>);
+pub(crate) struct Shape(pub Vec<usize>);
 
 fn shape(text: &str) -> Result<Shape, String> {
     let axes: Option<Vec<usize>> = text.split('x').map(|n| n.parse().ok().filter(|&n| n > 0)).collect();

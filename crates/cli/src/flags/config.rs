@@ -4,13 +4,13 @@ use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
 #[derive(Args)]
-pub struct Config {
+pub(crate) struct Config {
     #[command(subcommand)]
     pub command: ConfigCommand,
 }
 
 #[derive(Subcommand)]
-pub enum ConfigCommand {
+pub(crate) enum ConfigCommand {
     /// Every key with its type, default and meaning
     #[command(
         after_help = "Examples:\n  paceline config explain\n  paceline config explain optimizer\n  paceline config explain train.batch\n  paceline config explain --json"

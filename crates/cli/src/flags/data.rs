@@ -4,13 +4,13 @@ use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
 #[derive(Args)]
-pub struct Data {
+pub(crate) struct Data {
     #[command(subcommand)]
     pub command: DataCommand,
 }
 
 #[derive(Subcommand)]
-pub enum DataCommand {
+pub(crate) enum DataCommand {
     /// The data sets known by name
     #[command(after_help = "Example:\n  paceline data list --json")]
     List {
@@ -71,7 +71,7 @@ What a running process reads or writes is never removed. Where that cannot be se
 file system without locks), a file that was used lately is only removed with --force.";
 
 #[derive(Args)]
-pub struct DataCache {
+pub(crate) struct DataCache {
     /// Only these: names as shown, or how they begin
     #[arg(value_name = "NAME", requires = "clear")]
     pub names: Vec<String>,

@@ -3,26 +3,26 @@
 mod bench;
 mod config;
 mod data;
-pub mod doctor;
-pub mod help;
+pub(crate) mod doctor;
+pub(crate) mod help;
 mod launch;
-pub mod matrix;
-pub mod predict;
+pub(crate) mod matrix;
+pub(crate) mod predict;
 mod prepare;
 mod report;
 mod speedtest;
 mod train;
 
-pub use bench::{Bench, BenchCommand, BenchKernels, Forget};
+pub(crate) use bench::{Bench, BenchCommand, BenchKernels, Forget};
 use clap::{Args, Parser, Subcommand};
-pub use config::{Config, ConfigCommand};
-pub use data::{Data, DataCache, DataCommand};
-pub use launch::Launch;
-pub use prepare::{EngineFlags, Prepare, PrepareShards};
-pub use report::{Report, Runs};
-pub use speedtest::{Speedtest, SpeedtestCells};
+pub(crate) use config::{Config, ConfigCommand};
+pub(crate) use data::{Data, DataCache, DataCommand};
+pub(crate) use launch::Launch;
+pub(crate) use prepare::{EngineFlags, Prepare, PrepareShards};
+pub(crate) use report::{Report, Runs};
+pub(crate) use speedtest::{Speedtest, SpeedtestCells};
 use std::path::PathBuf;
-pub use train::Train;
+pub(crate) use train::Train;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,7 +41,7 @@ after what is to be kept was saved.";
 /// Prepare data, train neural networks in parallel, and see why it is as fast as it is.
 #[derive(Parser)]
 #[command(name = "paceline", version, about, after_help = EXAMPLES, propagate_version = true)]
-pub struct Cli {
+pub(crate) struct Cli {
     /// What to say while working: error, warn, info, debug or trace (or a filter such as paceline_run=debug)
     #[arg(long, global = true, default_value = "warn", value_name = "LEVEL", value_parser = log_level)]
     pub log: String,
@@ -58,7 +58,7 @@ fn log_level(text: &str) -> Result<String, String> {
 }
 
 #[derive(Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// A guided first run: train under several strategies, write a report
     Demo(Demo),
     /// Train one network, or resume a run
@@ -105,7 +105,7 @@ pub enum Command {
 }
 
 #[derive(Args)]
-pub struct CopyOutput {
+pub(crate) struct CopyOutput {
     /// The log
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
@@ -119,14 +119,14 @@ Examples:
 
 impl Command {
     /// Whether processes on several hosts do it together.
-    pub fn runs_on_ranks(&self) -> bool {
+    pub(crate) fn runs_on_ranks(&self) -> bool {
         matches!(self, Self::Train(_) | Self::Matmul(_) | Self::Doctor(_))
     }
 }
 
 #[derive(Args)]
 #[command(after_help = "Example:\n  paceline demo --dir /tmp/first-look")]
-pub struct Demo {
+pub(crate) struct Demo {
     /// Where the demo's folder goes
     #[arg(long, default_value = "runs", value_name = "DIR")]
     pub dir: PathBuf,

@@ -15,7 +15,7 @@ parts are then kept. Interrupted or killed: run the same command again, and it c
 
 #[derive(Args)]
 #[command(after_help = PREPARE_EXAMPLES)]
-pub struct Prepare {
+pub(crate) struct Prepare {
     /// A folder with a folder of images for each class, or a csv or tsv of path and label
     pub source: PathBuf,
     /// Where the shards and index.json go
@@ -84,7 +84,7 @@ pub struct Prepare {
 
 /// Which engine works on data, and where.
 #[derive(Args)]
-pub struct EngineFlags {
+pub(crate) struct EngineFlags {
     /// local (threads of this process) or spark
     #[arg(long, default_value = "local", value_name = "NAME")]
     pub engine: String,
@@ -97,7 +97,7 @@ pub struct EngineFlags {
 }
 
 #[derive(Args)]
-pub struct PrepareShards {
+pub(crate) struct PrepareShards {
     /// The task, as the job that submitted it wrote it
     pub task: String,
 }

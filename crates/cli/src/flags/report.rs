@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 #[derive(Args)]
 #[command(after_help = "Examples:\n  paceline report runs/demo\n  paceline report runs/a runs/b --html compare.html")]
-pub struct Report {
+pub(crate) struct Report {
     /// Run directories, or folders of runs, of which all are taken
     #[arg(required = true, value_name = "RUN")]
     pub runs: Vec<PathBuf>,
@@ -24,7 +24,7 @@ pub struct Report {
 #[command(
     after_help = "Examples:\n  paceline runs\n  paceline runs /share/runs --json\n\nThe oldest run comes first. Folders of runs within the folder, such as runs/demo, are listed below it."
 )]
-pub struct Runs {
+pub(crate) struct Runs {
     /// A folder of runs
     #[arg(default_value = "runs", value_name = "DIR")]
     pub folder: PathBuf,

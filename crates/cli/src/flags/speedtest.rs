@@ -22,7 +22,7 @@ others in its middle. The order of all measurements is random.";
 
 #[derive(Args)]
 #[command(after_help = SPEEDTEST_EXAMPLES)]
-pub struct Speedtest {
+pub(crate) struct Speedtest {
     /// Folders of photos or of shards; a csv or tsv of paths and labels; a file of records
     #[arg(required = true, value_name = "DATA")]
     pub sources: Vec<PathBuf>,
@@ -88,7 +88,7 @@ pub struct Speedtest {
 }
 
 #[derive(Args)]
-pub struct SpeedtestCells {
+pub(crate) struct SpeedtestCells {
     /// Cells, one JSON object a line (default: standard input)
     #[arg(long, value_name = "FILE")]
     pub cells: Option<PathBuf>,

@@ -18,7 +18,7 @@ Every key: paceline config explain";
 
 #[derive(Args)]
 #[command(after_help = TRAIN_EXAMPLES)]
-pub struct Train {
+pub(crate) struct Train {
     /// A configuration file (TOML, with `format = 1`), or RUN/run.toml to repeat a run with its choices
     #[arg(value_name = "CONFIG")]
     pub config: Option<PathBuf>,

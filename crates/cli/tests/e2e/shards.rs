@@ -26,7 +26,7 @@ fn jpeg(pixels: &Pixels) -> Vec<u8> {
 }
 
 /// Three shards of 40 records; `spoil` may change the bytes of an image.
-pub fn write_shards(s: &Session, folder: &str, spoil: impl Fn(usize, &mut Vec<u8>)) {
+pub(crate) fn write_shards(s: &Session, folder: &str, spoil: impl Fn(usize, &mut Vec<u8>)) {
     for shard in 0..3 {
         let mut writer = Writer::new(Vec::new(), Packing::Plain);
         for record in 0..40 {

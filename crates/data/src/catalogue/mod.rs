@@ -123,15 +123,15 @@ impl Options {
 /// A line of [`Catalogue::list`].
 #[derive(Clone, Debug, Serialize)]
 pub struct Entry {
-    /// Its name.
+    /// What [`Catalogue::open`] takes.
     pub name: String,
     /// What it is.
     pub description: String,
-    /// Training samples.
+    /// Samples of the training part, whether it is present or not.
     pub train: usize,
-    /// Test samples.
+    /// Samples of the test part, whether it is present or not.
     pub test: usize,
-    /// Its licence.
+    /// As its authors name it.
     pub licence: String,
     /// Whether it can be opened now.
     pub present: bool,
@@ -376,3 +376,6 @@ fn data_set(name: &str, train: DataPart, test: Option<DataPart>, origin: String,
         notes: Vec::new(),
     }
 }
+
+#[cfg(test)]
+mod tests;

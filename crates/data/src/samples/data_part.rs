@@ -23,7 +23,7 @@ impl DataPart {
         }
     }
 
-    /// Some samples of this part; see [`Subset::new`].
+    /// The samples of the given indices, in that order; an index may occur more than once.
     ///
     /// # Errors
     /// [`DataError::IndexOutOfRange`](crate::DataError::IndexOutOfRange).

@@ -17,9 +17,10 @@ mod task;
 mod tests;
 
 pub use manifest::{Manifest, PlannedShard};
-pub use output_directory::FinishedShard;
+pub(crate) use output_directory::FinishedShard;
 pub use pipeline::{JobProgress, Threads};
-pub use setting::{Setting, SettingError, SettingNames};
+pub(crate) use setting::SettingError;
+pub use setting::{Setting, SettingNames};
 pub use settings::{ImageFormat, Settings};
 pub use task::{ShardTask, TaskFigures};
 
@@ -64,11 +65,6 @@ impl Prepared {
     /// Records in all shards.
     pub fn records(&self) -> usize {
         self.index.shards.iter().map(|s| s.records).sum()
-    }
-
-    /// Bytes of all shards.
-    pub fn bytes(&self) -> u64 {
-        self.index.shards.iter().map(|s| s.bytes).sum()
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// The stages that a worker goes through with every image.
 #[derive(Debug, Default)]
-pub struct Clocks {
+pub(super) struct Clocks {
     /// An image file to pixels.
     pub decode: Clock,
     /// To the wanted size.
@@ -20,7 +20,7 @@ pub struct Clocks {
 }
 
 /// Turns image files into records; keeps its scratch memory.
-pub struct RecordMaker<'a> {
+pub(super) struct RecordMaker<'a> {
     settings: &'a Settings,
     classes: &'a [String],
     clocks: &'a Clocks,
@@ -33,7 +33,7 @@ pub struct RecordMaker<'a> {
 
 impl<'a> RecordMaker<'a> {
     /// A maker of records.
-    pub fn new(settings: &'a Settings, classes: &'a [String], clocks: &'a Clocks) -> Self {
+    pub(super) fn new(settings: &'a Settings, classes: &'a [String], clocks: &'a Clocks) -> Self {
         Self {
             settings,
             classes,
@@ -84,7 +84,7 @@ impl<'a> RecordMaker<'a> {
     }
 
     /// The stage that the last image came to.
-    pub fn stage(&self) -> Stage {
+    pub(super) fn stage(&self) -> Stage {
         if self.encoding { Stage::Encode } else { self.scratch.stage() }
     }
 

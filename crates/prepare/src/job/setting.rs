@@ -47,7 +47,7 @@ pub type SettingNames = setting::SettingNames<Setting>;
 
 /// A setting that cannot be, or that would have to be another.
 #[derive(Clone, Debug, PartialEq)]
-pub enum SettingError {
+pub(crate) enum SettingError {
     /// A side that no image has.
     Size {
         /// The width asked for.

@@ -95,17 +95,17 @@ impl Settings {
     }
 
     /// Channels of every image.
-    pub fn channels(&self) -> usize {
+    pub(crate) fn channels(&self) -> usize {
         if self.colour == Colour::Grey { 1 } else { 3 }
     }
 
     /// The size to decode and resize for.
-    pub fn target(&self) -> Target {
+    pub(crate) fn target(&self) -> Target {
         Target { width: self.width, height: self.height, fit: self.fit, full: self.full_decode }
     }
 
     /// The settings by name, for the index.
-    pub fn table(&self) -> serde_json::Map<String, serde_json::Value> {
+    pub(crate) fn table(&self) -> serde_json::Map<String, serde_json::Value> {
         match serde_json::to_value(self) {
             Ok(serde_json::Value::Object(table)) => table,
             _ => serde_json::Map::new(),

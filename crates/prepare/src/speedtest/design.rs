@@ -34,7 +34,7 @@ pub struct StudiedSource {
 /// What is to be studied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Design {
-    /// Batch sizes.
+    /// Images in a batch: one side of the grid.
     pub batch: Vec<usize>,
     /// Numbers of batches.
     pub batches: Vec<usize>,
@@ -67,7 +67,7 @@ pub struct Design {
 pub struct Designed {
     /// The cells.
     pub cells: Vec<Cell>,
-    /// Decisions.
+    /// Why cells are as they are, in sentences for the user.
     pub reasons: Vec<String>,
     /// What was asked for and is not measured.
     pub warnings: Vec<String>,

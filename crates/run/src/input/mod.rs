@@ -2,7 +2,7 @@
 
 mod feeds;
 
-pub use feeds::{Feeds, evaluation, rows_ahead};
+pub(crate) use feeds::{Feeds, evaluation, rows_ahead};
 
 use crate::local_data::{Local, Pool};
 use paceline_base::{Error, Kind, Result, text};
@@ -116,7 +116,7 @@ fn refuse_idle_keys(config: &Config, set: &DataSet, no_augment: bool) -> Result<
 }
 
 /// The augmentation that was asked for.
-pub fn augment(config: &Config) -> Augment {
+pub(crate) fn augment(config: &Config) -> Augment {
     let a = &config.augment;
     Augment {
         flip: a.flip,
@@ -190,7 +190,7 @@ fn leave_out_bad(config: &Config, set: &mut DataSet, notes: &mut Vec<String>) ->
 }
 
 /// Input threads: one for each core, shared with the processes of the job on this host.
-pub fn threads(config: &Config) -> usize {
+pub(crate) fn threads(config: &Config) -> usize {
     let here = processes_here();
     config.data.threads.chosen().unwrap_or_else(|| (cores() / here).max(1))
 }
@@ -256,7 +256,7 @@ impl RunData {
 }
 
 /// The source of a part that is decoded.
-pub fn source(part: &DataPart) -> Option<&Arc<dyn Source>> {
+pub(crate) fn source(part: &DataPart) -> Option<&Arc<dyn Source>> {
     match part {
         DataPart::Memory(_) => None,
         DataPart::Stream(source) => Some(source),

@@ -171,7 +171,7 @@ fn input_bytes(config: &Config, data: &RunData, batch: GlobalBatch) -> u64 {
 
 /// How many samples are evaluated at once, with `room` elements on the rank that needs most in training and
 /// `elements(n)` in an evaluation of n.
-pub fn eval_batch(
+pub(crate) fn eval_batch(
     asked: Auto<usize>,
     batch: GlobalBatch,
     room: usize,

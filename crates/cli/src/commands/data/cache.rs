@@ -20,7 +20,7 @@ struct Answer<'a, T> {
 }
 
 /// Runs the command.
-pub fn run(catalogue: &Catalogue, flags: &DataCache) -> Result<()> {
+pub(super) fn run(catalogue: &Catalogue, flags: &DataCache) -> Result<()> {
     let folder = catalogue.decoded()?;
     if flags.clear { clear(&folder, flags) } else { show(&folder, flags.json) }
 }

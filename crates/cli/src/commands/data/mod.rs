@@ -13,7 +13,7 @@ use paceline::{Error, Result};
 use std::path::Path;
 
 /// Runs the command.
-pub fn run(flags: &Data) -> Result<()> {
+pub(crate) fn run(flags: &Data) -> Result<()> {
     let catalogue = Catalogue::from_env();
     match &flags.command {
         DataCommand::List { json } => list(&catalogue, *json),

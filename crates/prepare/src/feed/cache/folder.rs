@@ -175,7 +175,7 @@ enum Protected {
 /// What became of a cache that was chosen.
 #[derive(Clone, Debug, Serialize)]
 pub struct Cleared {
-    /// The file.
+    /// The cache, as it was when the folder was listed.
     #[serde(flatten)]
     pub file: CacheFile,
     /// Why it was left where it is; none if it was removed.

@@ -1,17 +1,17 @@
 //! Sets by name and by path, what `info` says of them, and the embedded sample.
 
-#[path = "../../../tests/not_run.rs"]
-mod not_run;
+mod make_sample;
+mod parts;
 
-use not_run::not_run;
-use paceline_data::idx::{self, Idx, Packing};
-use paceline_data::{Catalogue, DataError, DataPart, Features, Info, Options};
+use crate::idx::{self, Idx, Packing};
+use crate::not_run::not_run;
+use crate::{Catalogue, DataError, DataPart, Features, Info, Options};
 use sha2::{Digest, Sha256};
 use std::path::Path;
 
 const SYSTEM: &str = "/usr/share/datasets/fashion-mnist";
 
-fn open(name: &str) -> Result<paceline_data::DataSet, DataError> {
+fn open(name: &str) -> Result<crate::DataSet, DataError> {
     Catalogue::with_cache("/nowhere").open(name, &Options::default())
 }
 

@@ -1,9 +1,9 @@
 //! Records whose images are lists of numbers and whose classes are one-hot, and features by other names.
 
-use paceline_data::example::{self, Value};
-use paceline_data::shards::{Encoding, FeatureNames, Records, ShardOptions};
-use paceline_data::tfrecord::{Packing, Writer};
-use paceline_data::{Catalogue, DataError, DataPart, Labelled, Options, RecordImages, Scratch, ShardError, Source};
+use crate::example::{self, Value};
+use crate::shards::{Encoding, FeatureNames, Records, ShardOptions};
+use crate::tfrecord::{Packing, Writer};
+use crate::{Catalogue, DataError, DataPart, Labelled, Options, RecordImages, Scratch, ShardError, Source};
 use paceline_image::Fit;
 use std::path::{Path, PathBuf};
 
