@@ -1,7 +1,7 @@
 //! What the engine's tests share: small data, and running all ranks of a schedule on threads.
 #![allow(dead_code, missing_docs)] // each test file uses its own part of this
 
-pub mod nets;
+pub(crate) mod nets;
 
 use paceline_base::kernel::StepArgs;
 use paceline_base::optim::Rule;
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Deterministic features in ±1 and labels.
-pub struct Toy {
+pub(crate) struct Toy {
     pub shape: Vec<usize>,
     pub classes: usize,
     pub values: Vec<f32>,
@@ -24,7 +24,7 @@ pub struct Toy {
 }
 
 impl Toy {
-    pub fn new(count: usize, shape: &[usize], classes: usize) -> Self {
+    pub(crate) fn new(count: usize, shape: &[usize], classes: usize) -> Self {
         let n: usize = count * shape.iter().product::<usize>();
         let values = (0..n).map(|i| ((i * 7919 + i * i * 31) % 2003) as f32 / 1001.5 - 1.0).collect();
         let names = (0..classes).map(|c| c.to_string()).collect();
@@ -57,7 +57,7 @@ impl Samples for Toy {
     }
 }
 
-pub struct Trained {
+pub(crate) struct Trained {
     pub snapshot: Snapshot,
     pub results: Vec<StepResult>,
     pub received: Vec<Vec<u64>>,
@@ -66,7 +66,7 @@ pub struct Trained {
 }
 
 /// Trains `steps` steps of `batch` samples with every rank a thread; the last batch of an epoch may be partial.
-pub fn run<D: Device>(
+pub(crate) fn run<D: Device>(
     graph: &Graph,
     plan: &Plan,
     rule: Rule,
@@ -79,11 +79,11 @@ pub fn run<D: Device>(
 }
 
 /// Most steps leave updates to the next one, so that all ways from step to step are tested wherever steps are.
-pub const SOME_DEFER: fn(usize) -> bool = |step| step % 3 != 1;
+pub(crate) const SOME_DEFER: fn(usize) -> bool = |step| step % 3 != 1;
 
 /// The same for these steps, from a checkpoint on if there is one.
 #[allow(clippy::too_many_arguments)] // what a test varies
-pub fn run_from<D: Device>(
+pub(crate) fn run_from<D: Device>(
     graph: &Graph,
     plan: &Plan,
     rule: Rule,
@@ -153,7 +153,7 @@ pub fn run_from<D: Device>(
     Trained { snapshot: first.0.unwrap(), results: first.1, received, allocated, schedule }
 }
 
-pub fn values(data: &TensorData) -> Vec<f64> {
+pub(crate) fn values(data: &TensorData) -> Vec<f64> {
     match data {
         TensorData::F32(v) => v.iter().map(|&x| f64::from(x)).collect(),
         TensorData::F64(v) => v.clone(),
@@ -161,7 +161,7 @@ pub fn values(data: &TensorData) -> Vec<f64> {
 }
 
 /// Largest ‖a − b‖ / (‖b‖ + 1e-3) over all tensors, optimiser state included.
-pub fn distance(a: &Snapshot, b: &Snapshot) -> (f64, String) {
+pub(crate) fn distance(a: &Snapshot, b: &Snapshot) -> (f64, String) {
     let mut worst = (0.0, String::new());
     for (x, y) in a.model.iter().chain(&a.optimizer).zip(b.model.iter().chain(&b.optimizer)) {
         assert_eq!((&x.name, &x.shape), (&y.name, &y.shape));
@@ -176,7 +176,7 @@ pub fn distance(a: &Snapshot, b: &Snapshot) -> (f64, String) {
 }
 
 /// Gives a plan random weights, some of them 0; for a third of the dice none.
-pub fn with_shares(mut plan: Plan, graph: &Graph, dice: u64) -> Plan {
+pub(crate) fn with_shares(mut plan: Plan, graph: &Graph, dice: u64) -> Plan {
     if dice.is_multiple_of(3) {
         return plan;
     }
@@ -190,7 +190,7 @@ pub fn with_shares(mut plan: Plan, graph: &Graph, dice: u64) -> Plan {
 }
 
 /// A random plan that fits: every operator gets its own split and its own ranks, and ranks get shares of the samples.
-pub fn random_plan(graph: &Graph, ranks: usize, dice: u64, update: UpdateMode, bucket: usize) -> Plan {
+pub(crate) fn random_plan(graph: &Graph, ranks: usize, dice: u64, update: UpdateMode, bucket: usize) -> Plan {
     let first = dice;
     let mut dice = dice;
     let mut roll = |n: usize| {
@@ -219,14 +219,14 @@ pub fn random_plan(graph: &Graph, ranks: usize, dice: u64, update: UpdateMode, b
 }
 
 /// Samples shared out by weight over mirrored ranks, and a random plan.
-pub fn two_plans(graph: &Graph, ranks: usize, dice: u64, update: UpdateMode, bucket: usize) -> [Plan; 2] {
+pub(crate) fn two_plans(graph: &Graph, ranks: usize, dice: u64, update: UpdateMode, bucket: usize) -> [Plan; 2] {
     let mut mirrored = Plan::data_parallel(ranks);
     mirrored.store = Store { update, bucket, ..Store::default() };
     [with_shares(mirrored, graph, dice), random_plan(graph, ranks, dice, update, bucket)]
 }
 
 /// Whether what ranks computed under a plan is what one rank computed, tensors to `tolerance`.
-pub fn same(many: &Trained, one: &Trained, tolerance: f64) -> Result<(), String> {
+pub(crate) fn same(many: &Trained, one: &Trained, tolerance: f64) -> Result<(), String> {
     let (d, name) = distance(&many.snapshot, &one.snapshot);
     if d.is_nan() || d >= tolerance {
         return Err(format!("{name} differs by {d:e}"));
@@ -241,7 +241,7 @@ pub fn same(many: &Trained, one: &Trained, tolerance: f64) -> Result<(), String>
 }
 
 /// Bytes on every link and memory of every rank: what the simulator says is what three ranks do.
-pub fn simulator_agrees(graph: &Graph, data: &Toy, rule: Rule, batch: usize, dice: u64) {
+pub(crate) fn simulator_agrees(graph: &Graph, data: &Toy, rule: Rule, batch: usize, dice: u64) {
     assert_eq!(data.len() % batch, 0, "no partial batch");
     let plan = random_plan(graph, 3, dice, UpdateMode::Sharded, 40);
     let steps = 6;

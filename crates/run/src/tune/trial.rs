@@ -38,7 +38,7 @@ const LONGEST: f64 = 2.0;
 const CORE_FLOPS: f64 = 60e9;
 
 /// 1, 2, 4, … and the number of cores itself.
-pub fn powers(cores: usize) -> Vec<usize> {
+pub(crate) fn powers(cores: usize) -> Vec<usize> {
     let mut list: Vec<usize> = (0..).map(|p| 1 << p).take_while(|&n| n < cores).collect();
     list.push(cores);
     list
@@ -64,7 +64,7 @@ fn long(layout: &Layout) -> String {
 }
 
 /// The fastest candidate by samples per second, with the reason. Ends early when `stop` becomes true.
-pub fn fastest(
+pub(crate) fn fastest(
     config: &Config,
     graph: &Graph,
     data: &RunData,
@@ -301,19 +301,19 @@ fn try_steps(
 }
 
 /// Why a rank's thread did not start, and how many there were before it.
-pub fn no_thread(rank: usize, ranks: usize, error: &std::io::Error) -> Error {
+pub(crate) fn no_thread(rank: usize, ranks: usize, error: &std::io::Error) -> Error {
     Error::failure(format!(
         "the thread of rank {rank} cannot start ({error}): {rank} of {ranks} were started; use fewer strategy.replicas"
     ))
 }
 
 /// What the device takes as one.
-pub fn fusions(tuning: Option<&Tuning>) -> Result<Vec<Fusion>> {
+pub(crate) fn fusions(tuning: Option<&Tuning>) -> Result<Vec<Fusion>> {
     Ok(Cpu::new(CpuOptions { tuning: tuning.cloned(), ..CpuOptions::default() })?.fusions().to_vec())
 }
 
 /// The device of one rank. It may bind the calling thread to cores: only the rank's own thread calls this.
-pub fn make_device(layout: &Layout, tuning: Option<&Tuning>) -> Result<Cpu> {
+pub(crate) fn make_device(layout: &Layout, tuning: Option<&Tuning>) -> Result<Cpu> {
     // Ranks are not bound to cores unless one is named: on a machine where anything else runs, a bound rank waits for its core while the
     // other is free, and all ranks wait for it (beside a compiler, 2 to 14 times slower; not compared on an idle machine).
     Cpu::new(CpuOptions {
