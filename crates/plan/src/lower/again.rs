@@ -124,7 +124,7 @@ impl<'a> Lowering<'a> {
                 kind,
                 samples,
                 micro: (0..micro_batches.count()).map(|_| Micro::empty(nodes)).collect(),
-                near: Near::new(graph, &lowering.readers, &order),
+                near: Near::new(graph, &lowering.readers),
                 order,
                 raw: HashMap::new(),
                 done: HashMap::new(),
@@ -311,16 +311,16 @@ impl<'a> Lowering<'a> {
             }
         };
         let mut here: Vec<SegmentKey> = Vec::new();
-        let mut placed: Vec<(usize, Arc<Segment>)> = Vec::new();
-        for (position, key) in order.iter().enumerate() {
+        let mut placed: Vec<Arc<Segment>> = Vec::new();
+        for key in order.iter() {
             if again(key) {
                 here.push(*key);
-                placed.extend(raw.get(key).map(|segment| (position, segment.clone())));
+                placed.extend(raw.get(key).cloned());
             } else if key.node().map_or(self.settings.defer_updates, |node| seen.contains(&node)) {
-                placed.extend(done.get(key).map(|segment| (position, segment.clone())));
+                placed.extend(done.get(key).cloned());
             }
         }
-        let mut work = Work::new(near, placed.into_iter());
+        let mut work = Work::new(placed);
         let alone = alone.iter().copied().filter(|b| b.entries.iter().any(|e| nodes.contains(&e.of.0)));
         fuse::fuse(&mut work, &here, alone, &self.settings.devices, joined);
         for key in order.iter().filter(|key| again(key) || key.node().is_some_and(|node| around.contains(&node))) {
@@ -334,9 +334,7 @@ impl<'a> Lowering<'a> {
                 waits::defer(&mut work, order, done, &self.buckets, first_uses, self.plan.ranks);
             }
         }
-        for key in work.keys() {
-            done.extend(work.segment(&key).map(|segment| (key, segment.clone())));
-        }
+        done.extend(work.into_segments().map(|segment| (segment.key, segment)));
     }
 }
 
