@@ -1,11 +1,11 @@
 //! Who touches a buffer, and which nodes those can be.
 
+use crate::hash::HashMap;
 use crate::key::{BufferKey, SegmentKey};
 use crate::schedule::{Segment, Task, TaskKind};
 use paceline_base::kernel::Call;
 use paceline_graph::{Graph, NodeId};
-use std::collections::{BTreeSet, HashMap};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Operators between the one that makes a buffer and the farthest whose tasks touch it: a convolution that took in an activation and the
@@ -57,9 +57,9 @@ pub(super) struct At {
 /// Segments of a step, in issue order, while passes change them.
 pub(super) struct Work {
     segments: Vec<Entry>,
-    numbers: HashMap<SegmentKey, u32, Fast>,
+    numbers: HashMap<SegmentKey, u32>,
     /// Tasks by the buffers that they touch. A task that touches one no longer may still stand here.
-    users: HashMap<(usize, BufferKey), Vec<At>, Fast>,
+    users: HashMap<(usize, BufferKey), Vec<At>>,
 }
 
 struct Entry {
@@ -189,7 +189,7 @@ impl Work {
     }
 }
 
-fn note_users(users: &mut HashMap<(usize, BufferKey), Vec<At>, Fast>, segment: u32, tasks: &[Task], first: u32) {
+fn note_users(users: &mut HashMap<(usize, BufferKey), Vec<At>>, segment: u32, tasks: &[Task], first: u32) {
     for (at, task) in (first..).zip(tasks) {
         task.touches(|rank, buffer, _| {
             let of = users.entry((rank, buffer)).or_default();
@@ -197,46 +197,5 @@ fn note_users(users: &mut HashMap<(usize, BufferKey), Vec<At>, Fast>, segment: u
                 of.push(At { segment, at });
             }
         });
-    }
-}
-
-/// For keys of small numbers that nobody chooses to do harm.
-type Fast = BuildHasherDefault<Multiply>;
-
-/// Rotates, mixes in and multiplies, word by word.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Multiply(u64);
-
-impl Hasher for Multiply {
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&byte| self.write_u64(byte.into()));
-    }
-
-    fn write_u64(&mut self, word: u64) {
-        self.0 = (self.0.rotate_left(23) ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    }
-
-    fn write_u32(&mut self, word: u32) {
-        self.write_u64(word.into());
-    }
-
-    fn write_u16(&mut self, word: u16) {
-        self.write_u64(word.into());
-    }
-
-    fn write_u8(&mut self, word: u8) {
-        self.write_u64(word.into());
-    }
-
-    fn write_usize(&mut self, word: usize) {
-        self.write_u64(word as u64);
-    }
-
-    fn write_isize(&mut self, word: isize) {
-        self.write_u64(word as u64);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0 ^ (self.0 >> 32)
     }
 }

@@ -1,9 +1,9 @@
 //! The waits pass: until when each message is under way, and which updates are left to the next step.
 
 use super::near::{At, Work};
+use crate::hash::HashMap;
 use crate::key::{BucketKey, BufferKey, BufferRole, SegmentKey, TaskKey};
 use crate::schedule::{Await, Bucket, Segment, TaskKind};
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Says of each message of a segment before which task each rank waits for it: its first one after it that touches the same

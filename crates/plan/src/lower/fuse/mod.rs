@@ -6,21 +6,23 @@ mod pool;
 
 use super::Devices;
 use super::near::{At, Work};
+use crate::hash::HashSet;
 use crate::key::{BufferKey, SegmentKey};
 use crate::schedule::Bucket;
 use paceline_base::kernel::{Call, Fusion, Kernel};
 use paceline_base::op::Activation;
+use paceline_graph::NodeId;
 use std::sync::Arc;
 
 /// Joins what can be joined within these segments, in issue order. Each rule is tried on every kernel and says with which others it joined it.
 ///
-/// `alone` are the buckets that one rank holds; `joined` gets the segments whose tasks now do the work of one another.
+/// `alone` are the buckets that one rank holds; `joined` gets the nodes whose tasks now do the work of one another.
 pub(super) fn fuse<'b>(
     work: &mut Work,
     segments: &[SegmentKey],
     alone: impl Iterator<Item = &'b Arc<Bucket>>,
     devices: &Devices,
-    joined: &mut Vec<[SegmentKey; 2]>,
+    joined: &mut HashSet<[NodeId; 2]>,
 ) {
     let passes: [fn(&mut Work, At, &[Fusion]) -> Vec<At>; 4] =
         [with_activation, pool::with_pool, through_activation, batch_norm::through_activation];
@@ -30,7 +32,8 @@ pub(super) fn fuse<'b>(
                 let fusions = devices.fusions(work.task(at).rank);
                 if !fusions.is_empty() && work.call(at).is_some() {
                     let others = pass(work, at, fusions);
-                    joined.extend(others.iter().map(|&other| [work.key(at), work.key(other)]));
+                    let pair = |other: At| Some([work.key(at).node()?, work.key(other).node()?]);
+                    joined.extend(others.into_iter().filter_map(pair));
                 }
             }
         }
