@@ -27,7 +27,7 @@
 //! let row = |row| row;
 //! let mut step = |step| {
 //!     let args = StepArgs { seed: 1, step, rate: 0.1, scale: 1.0 / 60.0 };
-//!     rank.step(0, &Batch::new(&data, &row), &args, 0.0)
+//!     rank.step(0, &Batch::new(&data, &row), &args)
 //! };
 //! let first = step(0)?.loss;
 //! assert!(step(1)?.loss < first);
@@ -35,13 +35,15 @@
 //! ```
 
 pub mod checkpoint;
+mod control;
 mod init;
 mod program;
 mod rank;
 mod train;
 
+pub use control::{Agreement, Control};
 pub use rank::{Batch, Next, Rank, Rows, StepResult};
 pub use train::{
-    Best, CheckpointEvery, Control, Ended, EpochEvent, Input, Observer, Outcome, Scores, StepEvent, TrainJob,
-    TrainOptions, TrainState, evaluate, train,
+    Best, CheckpointEvery, Ended, EpochEvent, Input, Observer, Outcome, Scores, StepEvent, TrainJob, TrainOptions,
+    TrainState, evaluate, train,
 };

@@ -123,7 +123,7 @@ pub(crate) fn run_from<D: Device>(
                         let at = |row| order.at(epoch as u64, start + row);
                         let b = Batch::new(data, &at);
                         let args = StepArgs { seed: 9, step: step as u64, rate: 0.05, scale: 1.0 / count as f64 };
-                        results.push(rank.step(phase, &b, &args, 0.0).unwrap());
+                        results.push(rank.step(phase, &b, &args).unwrap());
                         if !defers(step) {
                             rank.drain().unwrap();
                         }
@@ -135,7 +135,7 @@ pub(crate) fn run_from<D: Device>(
                     let at = |row| row;
                     let b = Batch::new(data, &at);
                     let args = StepArgs { seed: 9, step: 0, rate: 0.0, scale: 1.0 / data.len() as f64 };
-                    results.push(rank.step(phase, &b, &args, 0.0).unwrap());
+                    results.push(rank.step(phase, &b, &args).unwrap());
                     let received = rank.comm.counters().received.clone();
                     let allocated = rank.device.allocated_bytes();
                     (gather(&mut rank, graph).unwrap(), results, received, allocated)
