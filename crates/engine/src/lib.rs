@@ -13,8 +13,9 @@
 //! use paceline_kernels::Reference;
 //! use std::sync::Arc;
 //!
-//! let made_up = paceline_data::FakeSpec { shape: vec![4], classes: 3, count: 60 };
-//! let data = paceline_data::Fake::train(&made_up, 1);
+//! let features = (0..240).map(|i| (i * i % 17) as f32 / 17.0).collect();
+//! let labels = (0..60).map(|i| i % 3).collect();
+//! let data = paceline_data::Table::new(vec![4], features, labels, 3)?;
 //! let graph = paceline_graph::Graph::build("softmax", &paceline_graph::presets::softmax(), &[4], 3, 0.0)?;
 //! let plan = paceline_plan::Plan::data_parallel(1);
 //! let batches = paceline_plan::Batches { train: vec![60], evaluate: vec![] };
