@@ -10,7 +10,7 @@ use paceline::comm::threads;
 use paceline::engine::checkpoint::{latest, restore};
 use paceline::engine::{Batch, Rank};
 use paceline::kernels::{Cpu, CpuOptions, Device};
-use paceline::plan::{Batches, PhaseKind, Plan, TaskKind, lower};
+use paceline::plan::{Batches, PhaseKind, Plan, Settings, TaskKind, lower};
 use paceline::{Error, Result};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,7 +28,8 @@ fn main() -> Result<()> {
     let count = samples.len();
     let device = Cpu::new(CpuOptions { tuning: Some(tuning), ..CpuOptions::default() })?;
     let batches = Batches { train: Vec::new(), evaluate: vec![count] };
-    let schedule = Arc::new(lower(&run.graph, &Plan::data_parallel(1), &batches, run.schedule.rule, device.fusions())?);
+    let settings = Settings::new(run.schedule.rule, device.fusions());
+    let schedule = Arc::new(lower(&run.graph, &Plan::data_parallel(1), &batches, &settings)?);
     let mut rank = Rank::new(device, threads(1).swap_remove(0), schedule.clone())?;
     restore(&mut rank, &checkpoint, false)?;
     let phase = schedule.phase(PhaseKind::Evaluate, count).ok_or_else(|| Error::internal("no such step"))?;
@@ -37,8 +38,8 @@ fn main() -> Result<()> {
 
     // The loss is the last layer, and reads the logits first.
     let last = run.graph.nodes.len() - 1;
-    let logits = schedule.phases[phase].tasks.iter().rev().find_map(|task| match &task.kind {
-        TaskKind::Compute(call) if task.node == Some(last) => Some(call.args[0]),
+    let logits = schedule.phases[phase].tasks().rev().find_map(|(segment, task)| match &task.kind {
+        TaskKind::Compute(call) if segment.key.node() == Some(last) => schedule.memory[0].id(phase, call.args[0]),
         _ => None,
     });
     let mut values = vec![0.0; count * run.graph.classes];
