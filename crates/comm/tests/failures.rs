@@ -170,8 +170,8 @@ fn disagree(go: impl Fn(&mut Threads, GroupId) -> Result<Ticket> + Clone + Send 
 #[test]
 fn mismatches_name_both_ranks_and_both_numbers() {
     let both = |a: &'static str, b: &'static str| vec!["rank 0", "rank 1", a, b];
-    let start = |comm: &mut Threads, what, group, seq, len: usize| {
-        comm.start(what, group, seq, host::stage(&vec![1.0f32; len]))
+    let start = |comm: &mut Threads, what: Collective, group, seq, len: usize| {
+        comm.start(what.into(), group, seq, host::stage(&vec![1.0f32; len]))
     };
     for len in [0, 3, 1000] {
         let by_rank = move |c: &mut Threads, g| start(c, Collective::AllReduce, g, 10 + c.rank() as u64, len);

@@ -8,7 +8,7 @@ use paceline_engine::checkpoint::{Snapshot, TensorData, gather};
 use paceline_engine::{Batch, Rank};
 use paceline_graph::{Graph, model_file};
 use paceline_kernels::{Cpu, CpuOptions, Device, Reference};
-use paceline_plan::{Batches, PhaseKind, Plan, Settings, TaskKind, lower};
+use paceline_plan::{Batches, PhaseKind, Plan, Settings, lower};
 use serde_json::Value;
 use std::sync::Arc;
 
