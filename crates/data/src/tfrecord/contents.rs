@@ -13,7 +13,7 @@ use std::path::Path;
 const STEP: usize = 1 << 20;
 
 /// The bytes of a file of records, unpacked, with their frames. Nothing is checked until they are scanned.
-pub(crate) struct Contents {
+pub struct Contents {
     bytes: Bytes,
     name: String,
     packing: Packing,
@@ -31,7 +31,7 @@ impl Contents {
     ///
     /// # Errors
     /// [`DataError::Io`]; for packed files [`RecordError`].
-    pub(crate) fn open(path: &Path, limits: &Limits, to_the_end: bool) -> Result<Self> {
+    pub fn open(path: &Path, limits: &Limits, to_the_end: bool) -> Result<Self> {
         Self::open_within(path, limits, to_the_end, &Memory::up_to(u64::MAX))
     }
 
@@ -75,7 +75,7 @@ impl Contents {
 
     /// All bytes, frames included.
     #[inline]
-    pub(crate) fn bytes(&self) -> &[u8] {
+    pub fn bytes(&self) -> &[u8] {
         match &self.bytes {
             Bytes::Mapped(map) => map,
             Bytes::Unpacked(bytes) => bytes,
@@ -98,7 +98,7 @@ impl Contents {
     }
 
     /// All records in order, without copying.
-    pub(crate) fn scan(&self, verify: bool) -> Scan<'_> {
+    pub fn scan(&self, verify: bool) -> Scan<'_> {
         Scan { contents: self, bytes: self.bytes(), at: 0, verify }
     }
 }
@@ -107,7 +107,7 @@ impl Contents {
 ///
 /// An error does not end the walk: the next call goes on with the next record, found by its length or, where that is
 /// damaged, by the next length with a right checksum. Whoever allows no errors stops at the first.
-pub(crate) struct Scan<'a> {
+pub struct Scan<'a> {
     contents: &'a Contents,
     bytes: &'a [u8],
     at: usize,

@@ -10,7 +10,7 @@ use std::path::Path;
 const STEP: usize = 1 << 12;
 
 /// A file of records in memory: mapped if plain, unpacked if not; records can be read in any order.
-pub(crate) struct File {
+pub struct File {
     contents: Contents,
     starts: Vec<u64>,
 }
@@ -20,9 +20,8 @@ impl File {
     ///
     /// # Errors
     /// [`DataError::Io`] and [`DataError::Record`], with the offset.
-    #[cfg(test)]
-    pub(crate) fn open(path: &Path, verify: bool) -> Result<Self> {
-        Self::open_with(path, verify, &Limits::default(), None)
+    pub fn open(path: &Path, verify: bool) -> Result<Self> {
+        Self::open_within(path, verify, &Limits::default(), &Memory::up_to(u64::MAX), None)
     }
 
     /// Opens with other limits. Where `bad` is given it hears of every bad record and may let it be left out; a damaged
@@ -120,13 +119,18 @@ impl File {
     }
 
     /// How many records.
-    pub(crate) fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.starts.len()
+    }
+
+    /// True if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.starts.is_empty()
     }
 
     /// A record. (Its checksum was checked by `open` if it was to be.)
     #[inline]
-    pub(crate) fn get(&self, index: usize) -> &[u8] {
+    pub fn get(&self, index: usize) -> &[u8] {
         let (bytes, start) = (self.contents.bytes(), self.starts[index] as usize);
         // A mapped file that somebody writes to gives an empty record here, rather than a panic.
         let length = u64_at(bytes, start).filter(|&n| n <= (bytes.len() - start) as u64).unwrap_or(0) as usize;
@@ -161,7 +165,7 @@ impl File {
     }
 
     /// The bytes they lie in.
-    pub(crate) fn contents(&self) -> &Contents {
+    pub fn contents(&self) -> &Contents {
         &self.contents
     }
 }

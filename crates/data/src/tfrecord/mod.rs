@@ -17,8 +17,8 @@ mod packing;
 mod reader;
 mod writer;
 
-pub(crate) use contents::Contents;
-pub(crate) use file::File;
+pub use contents::{Contents, Scan};
+pub use file::File;
 pub(crate) use frame::masked_crc;
 pub(crate) use memory::Memory;
 pub use packing::Packing;
@@ -27,7 +27,7 @@ pub use writer::Writer;
 
 /// What is refused before memory is taken for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Limits {
+pub struct Limits {
     /// The longest record that is read from a stream or from a packed file, in bytes. A plain file needs no limit: its
     /// records are mapped, and none can be longer than the file.
     pub record: u64,

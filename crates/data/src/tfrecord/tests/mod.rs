@@ -1,7 +1,6 @@
 //! Records and Examples against files that TensorFlow wrote, and back.
 
 mod hostile;
-mod speed;
 
 use crate::example::{self, Example, Feature, FeatureKind, Sequence, Value};
 use crate::not_run::not_run;
