@@ -26,6 +26,7 @@ pub mod portion;
 pub mod random;
 pub mod region;
 pub mod stage;
+pub mod staging;
 pub mod text;
 mod time_split;
 pub mod units;
@@ -33,4 +34,5 @@ pub mod window;
 
 pub use error::{Error, Kind, Peer, Result};
 pub use monitor::Monitor;
+pub use staging::Staging;
 pub use time_split::{Activity, TimeSplit};

@@ -13,7 +13,7 @@ fn one<T: Number>(what: Collective, size: usize, len: usize, seed: u64) {
     on_ranks(size, move |mut comm| {
         let me = comm.rank();
         let group = comm.group(&ranks).unwrap();
-        let ticket = comm.start(what, group, 7, host::stage(&input::<T>(seed, me, len))).unwrap();
+        let ticket = comm.start(what.into(), group, 7, host::stage(&input::<T>(seed, me, len))).unwrap();
         let data = comm.wait(ticket).unwrap();
         let told = format!("{what} of {len} on rank {me} of {size}");
         check(host::values(&data), &expected::<T>(what, seed, &ranks, me, len), &told);
@@ -64,7 +64,7 @@ proptest! {
                 let Some(id) = ids[g] else { continue };
                 let salt = seed ^ seq as u64;
                 let data = host::stage(&input::<f32>(salt, me, len));
-                tickets.push((comm.start(what, id, seq as u64, data).unwrap(), seq, g, what, len));
+                tickets.push((comm.start(what.into(), id, seq as u64, data).unwrap(), seq, g, what, len));
                 for (m, &r) in groups[g].iter().enumerate() {
                     let index = groups[g].iter().position(|&r| r == me).unwrap();
                     moved[r] += elements_moved(what, len, groups[g].len(), m, index) as u64 * 4;
@@ -121,7 +121,7 @@ fn one_rank_alone_needs_nobody() {
     assert_eq!((comm.rank(), comm.size()), (0, 1));
     let group = comm.group(&[0]).unwrap();
     for (seq, what) in ALL.into_iter().cycle().take(200).enumerate() {
-        let ticket = comm.start(what, group, seq as u64, host::stage(&[1.5f64, -0.0])).unwrap();
+        let ticket = comm.start(what.into(), group, seq as u64, host::stage(&[1.5f64, -0.0])).unwrap();
         assert_eq!(host::values::<f64>(&comm.wait(ticket).unwrap()), [1.5, -0.0]);
     }
     assert_eq!(comm.counters().received, [0]);

@@ -162,7 +162,7 @@ fn sums<T: Number>(mut comm: Box<dyn Comm>) {
                     let n = paceline_comm::elements_moved(what, len, ranks.len(), from, me);
                     *bytes += (n * T::DTYPE.size()) as u64;
                 }
-                (what, seq, comm.start(what, group, seq, data).expect("started"))
+                (what, seq, comm.start(what.into(), group, seq, data).expect("started"))
             })
             .collect();
         for (what, seq, ticket) in tickets.into_iter().rev() {
@@ -193,7 +193,7 @@ fn crowds(session: &mut Session) {
                         .map(|(k, &what)| {
                             let seq = (n * KINDS.len() + k) as u64;
                             let data = host::stage(&input::<f32>(seq, me, len));
-                            (what, seq, comm.start(what, group, seq, data).expect("started"))
+                            (what, seq, comm.start(what.into(), group, seq, data).expect("started"))
                         })
                         .collect();
                     for (what, seq, ticket) in started {

@@ -10,6 +10,7 @@ use paceline_data::{Features, Labelled, Order, Samples};
 use paceline_engine::checkpoint::{Checkpoint, Snapshot, TensorData, gather, initialize, restore};
 use paceline_engine::{Batch, Rank, StepResult};
 use paceline_graph::Graph;
+use paceline_kernels::testing::{Checked, Queued};
 use paceline_kernels::{Cpu, CpuOptions, Device};
 use paceline_plan::{Batches, OpPlan, PhaseKind, Plan, Schedule, Settings, Store, UpdateMode, lower};
 use std::collections::BTreeMap;
@@ -57,6 +58,41 @@ impl Samples for Toy {
     }
 }
 
+/// A device for each rank.
+pub type Make<'a> = dyn Fn() -> Box<dyn Device> + Sync + 'a;
+
+/// What stands between the engine and a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Around {
+    Nothing,
+    /// Poisons what nobody may touch.
+    Checked,
+    /// Works later, when so many commands were given, or when it must.
+    Queued(u64),
+    Both(u64),
+}
+
+impl Around {
+    pub const ALL: [Around; 5] =
+        [Around::Nothing, Around::Checked, Around::Queued(3), Around::Queued(u64::MAX), Around::Both(u64::MAX)];
+
+    pub fn wrap(self, device: impl Device + 'static) -> Box<dyn Device> {
+        match self {
+            Around::Nothing => Box::new(device),
+            Around::Checked => Box::new(Checked::new(device)),
+            Around::Queued(lag) => Box::new(Queued::new(device, lag)),
+            Around::Both(lag) => Box::new(Checked::new(Queued::new(device, lag))),
+        }
+    }
+}
+
+/// Runs a test on a device as it is, and on the devices for tests around it.
+pub fn on_all<D: Device + 'static>(device: impl Fn() -> D + Sync, test: impl Fn(&Make<'_>)) {
+    for around in Around::ALL {
+        test(&|| around.wrap(device()));
+    }
+}
+
 pub struct Trained {
     pub snapshot: Snapshot,
     pub results: Vec<StepResult>,
@@ -65,8 +101,9 @@ pub struct Trained {
     pub schedule: Arc<Schedule>,
 }
 
-/// Trains `steps` steps of `batch` samples with every rank a thread; the last batch of an epoch may be partial.
-pub fn run<D: Device>(
+/// Trains `steps` steps of `batch` samples with every rank a thread; the last batch of an epoch may be partial. So do the devices for tests, which
+/// must come to the same bits.
+pub fn run<D: Device + 'static>(
     graph: &Graph,
     plan: &Plan,
     rule: Rule,
@@ -83,7 +120,7 @@ pub const SOME_DEFER: fn(usize) -> bool = |step| step % 3 != 1;
 
 /// The same for these steps, from a checkpoint on if there is one.
 #[allow(clippy::too_many_arguments)] // what a test varies
-pub fn run_from<D: Device>(
+pub fn run_from<D: Device + 'static>(
     graph: &Graph,
     plan: &Plan,
     rule: Rule,
@@ -94,20 +131,52 @@ pub fn run_from<D: Device>(
     checkpoint: Option<&Checkpoint>,
     defers: fn(usize) -> bool,
 ) -> Trained {
+    let on = |around: Around| {
+        let make = || around.wrap(device());
+        let schedule = schedule(graph, plan, rule, &make, data, batch);
+        train_on(graph, schedule, &make, data, batch, steps.clone(), checkpoint, defers)
+    };
+    let plain = on(Around::Nothing);
+    for around in &Around::ALL[1..] {
+        let other = on(*around);
+        assert_eq!(other.results, plain.results, "{around:?}");
+        assert_eq!(distance(&other.snapshot, &plain.snapshot).0, 0.0, "{around:?}");
+        assert_eq!((&other.received, &other.allocated), (&plain.received, &plain.allocated), "{around:?}");
+    }
+    plain
+}
+
+/// What [`run_from`] executes.
+pub fn schedule(graph: &Graph, plan: &Plan, rule: Rule, device: &Make<'_>, data: &Toy, batch: usize) -> Schedule {
     let probe = device();
     let last = data.len() % batch;
     let train: Vec<usize> = [batch.min(data.len()), last].into_iter().filter(|&n| n > 0).collect();
     let batches = Batches { train, evaluate: vec![data.len()] };
     let settings = Settings { defer_updates: true, ..Settings::new(rule, probe.fusions()) };
-    let schedule = Arc::new(lower(graph, plan, &batches, &settings).expect("the plan fits"));
+    lower(graph, plan, &batches, &settings).expect("the plan fits")
+}
+
+/// Executes a schedule.
+#[allow(clippy::too_many_arguments)] // what a test varies
+pub fn train_on(
+    graph: &Graph,
+    schedule: Schedule,
+    device: &Make<'_>,
+    data: &Toy,
+    batch: usize,
+    steps: std::ops::Range<usize>,
+    checkpoint: Option<&Checkpoint>,
+    defers: fn(usize) -> bool,
+) -> Trained {
+    let schedule = Arc::new(schedule);
     let order = Order::new(data.len(), 5);
-    let comms = paceline_comm::threads(plan.ranks);
+    let comms = paceline_comm::threads(schedule.ranks);
     let mut outs = Vec::new();
     std::thread::scope(|scope| {
         let handles: Vec<_> = comms
             .into_iter()
             .map(|comm| {
-                let (schedule, device, order, steps) = (schedule.clone(), &device, &order, steps.clone());
+                let (schedule, order, steps) = (schedule.clone(), &order, steps.clone());
                 scope.spawn(move || {
                     let mut rank = Rank::new(device(), comm, schedule).unwrap();
                     match checkpoint {

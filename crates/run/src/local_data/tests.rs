@@ -12,7 +12,7 @@ use paceline_engine::checkpoint::{self, Checkpoint, Identity, Saver, TensorData,
 use paceline_engine::{Batch, CheckpointEvery, Control, EpochEvent, Observer, Rank, StepEvent, TrainJob, TrainState};
 use paceline_engine::{TrainOptions, train};
 use paceline_kernels::{Cpu, CpuOptions, Device};
-use paceline_plan::{Batches, PhaseKind, Plan, lower};
+use paceline_plan::{Batches, PhaseKind, Plan, Settings, lower};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -80,7 +80,7 @@ fn go(data: &[RunData], ranks: &[usize], config: &Config, dir: &Path, max_steps:
     let graph = build_graph(config, &data[0]).unwrap();
     let cpu = || Cpu::new(CpuOptions::default()).unwrap();
     let batches = batches(options.batch, EVAL, &data[0]);
-    let schedule = Arc::new(lower(&graph, &plan, &batches, RULE, cpu().fusions()).unwrap());
+    let schedule = Arc::new(lower(&graph, &plan, &batches, &Settings::new(RULE, cpu().fusions())).unwrap());
     let identity = Identity { seed: 1, batch: BATCH, rule: RULE, data: local.fingerprint(), model: graph.signature() };
     let saver = Saver::new(dir.into(), 2, identity).unwrap();
     let start = checkpoint::latest(dir).unwrap().map(|(found, _)| found);
@@ -176,7 +176,7 @@ fn one_worker(data: &[RunData], ranks: &[usize], config: &Config, steps: usize) 
     let graph = build_graph(config, &data[0]).unwrap();
     let cpu = Cpu::new(CpuOptions::default()).unwrap();
     let batches = Batches { train: batches(GlobalBatch::new(BATCH).unwrap(), EVAL, &data[0]).train, evaluate: vec![] };
-    let schedule = lower(&graph, &Plan::data_parallel(1), &batches, RULE, cpu.fusions()).unwrap();
+    let schedule = lower(&graph, &Plan::data_parallel(1), &batches, &Settings::new(RULE, cpu.fusions())).unwrap();
     let mut rank = Rank::new(cpu, paceline_comm::threads(1).swap_remove(0), Arc::new(schedule)).unwrap();
     initialize(&mut rank, &graph, 1).unwrap();
     let per_epoch = joined.len().div_ceil(BATCH);

@@ -1,0 +1,41 @@
+//! The engine keeps to what it lends and lets go: a schedule whose memory is laid out as if loans ended a task too early does not get by.
+
+mod common;
+
+use common::nets::net;
+use common::{Around, SOME_DEFER, Toy, random_plan, schedule, train_on};
+use paceline_base::optim::Rule;
+use paceline_kernels::{Cpu, CpuOptions, Reference};
+use paceline_plan::{UpdateMode, lay_out_with_loans_cut_short};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+const NET: &str = "a conv channels=4 kernel=3 pad=1\nact relu\nb conv channels=4 kernel=3\nflat flatten\n\
+                   h dense units=9\nlogits dense units=\"classes\"\nloss softmax-cross-entropy";
+
+/// How many of some random plans fail, with the memory that they should have or with loans cut short.
+fn failures(around: Around, cut_short: bool, plans: std::ops::Range<u64>) -> usize {
+    let (graph, data) = (net(NET, &[6, 5, 2]), Toy::new(6, &[6, 5, 2], 5));
+    let fails = |dice: &u64| {
+        let plan = random_plan(&graph, 4, *dice, UpdateMode::Replicated, 40);
+        let make = || match dice % 2 {
+            0 => around.wrap(Cpu::new(CpuOptions::default()).unwrap()),
+            _ => around.wrap(Reference::new()),
+        };
+        let mut schedule = schedule(&graph, &plan, Rule::Sgd, &make, &data, 3);
+        if cut_short {
+            lay_out_with_loans_cut_short(&mut schedule);
+        }
+        let run = || train_on(&graph, schedule, &make, &data, 3, 0..3, None, SOME_DEFER);
+        catch_unwind(AssertUnwindSafe(run)).is_err()
+    };
+    plans.filter(fails).count()
+}
+
+#[test]
+fn a_loan_that_ends_a_task_early_is_noticed() {
+    for around in Around::ALL {
+        assert_eq!(failures(around, false, 0..6), 0, "{around:?}");
+        let noticed = failures(around, true, 0..6);
+        assert!(noticed > 0, "{around:?} lets loans end early");
+    }
+}
