@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// Checks a screen of so many columns against `FOLDER/NAME-WIDTH.txt`, and that no line of it is wider.
 #[track_caller]
-pub fn check(folder: &Path, name: &str, width: usize, screen: &str) {
+pub(super) fn check(folder: &Path, name: &str, width: usize, screen: &str) {
     fits(name, width, screen);
     let path = folder.join(format!("{name}-{width}.txt"));
     if std::env::var_os("PACELINE_UPDATE_SCREENS").is_some() {
@@ -25,7 +25,7 @@ pub fn check(folder: &Path, name: &str, width: usize, screen: &str) {
 
 /// Checks that no line is wider than the terminal. A path or another single word may be: it cannot be broken.
 #[track_caller]
-pub fn fits(name: &str, width: usize, screen: &str) {
+pub(super) fn fits(name: &str, width: usize, screen: &str) {
     for line in screen.lines() {
         let wide = line.chars().count() > width && line.trim().contains(' ');
         assert!(!wide, "{name}: wider than {width}: {line:?}\n{screen}");

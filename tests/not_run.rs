@@ -6,7 +6,7 @@
 use std::io::Write;
 
 /// Says that the test `name` does nothing on this machine, and why; the test then returns.
-pub fn not_run(name: &str, why: &str) {
+pub(crate) fn not_run(name: &str, why: &str) {
     // One write, and a line of its own: other tests print meanwhile.
     let _ = std::io::stderr().write_all(format!("\nNOT RUN: {name}: {why}\n").as_bytes());
 }

@@ -25,6 +25,7 @@ pub mod placement;
 pub mod portion;
 pub mod random;
 pub mod region;
+pub mod setting;
 pub mod stage;
 pub mod staging;
 pub mod text;

@@ -66,9 +66,14 @@ pub struct StageFigures {
 }
 
 impl StageFigures {
+    /// Which stage they are of; none if only a newer Paceline knows it.
+    pub fn stage(&self) -> Option<Stage> {
+        Stage::ALL.into_iter().find(|stage| stage.name() == self.name)
+    }
+
     /// Whether they are of this stage.
     pub fn is(&self, stage: Stage) -> bool {
-        self.name == stage.name()
+        self.stage() == Some(stage)
     }
 
     /// Adds the counts of the same stage elsewhere.

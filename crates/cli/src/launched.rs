@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 /// Does a command's work, and tells the `launch` that started this process, if one did, what must agree and how it ended.
 /// (Training does so itself, because it has more to tell.)
-pub fn work_under_launch<T>(work: impl FnOnce(Option<&LaunchClient>) -> Result<T>) -> Result<T> {
+pub(crate) fn work_under_launch<T>(work: impl FnOnce(Option<&LaunchClient>) -> Result<T>) -> Result<T> {
     let Some(client) = LaunchClient::from_env(end_process)? else { return work(None) };
     let words: Vec<String> = std::env::args().skip(1).collect();
     let result = client.check_in(Facts::collect(&words.join(" "))).and_then(|_| work(Some(&client)));
@@ -22,14 +22,14 @@ pub fn work_under_launch<T>(work: impl FnOnce(Option<&LaunchClient>) -> Result<T
 }
 
 /// Ends this process at once, because `launch` is lost. Not by `exit`: its handlers may wait for processes that are gone.
-pub fn end_process(report: &ExitReport) {
+pub(crate) fn end_process(report: &ExitReport) {
     let _ = std::io::stderr().write_all(report.line().as_bytes());
     paceline::system::process::end_at_once(report.code);
 }
 
 /// Ends the program because of its flags. Under `launch`, whose own flags were right, this is another program than on the
 /// first host: `launch` says so.
-pub fn refuse_flags(error: &clap::Error) -> ! {
+pub(crate) fn refuse_flags(error: &clap::Error) -> ! {
     let text = error.to_string();
     let first = text.lines().next().unwrap_or("").trim_start_matches("error: ").to_string();
     if error.use_stderr()
@@ -60,17 +60,17 @@ fn key_for(error: &clap::Error) -> Option<String> {
 }
 
 /// Whether this is one of several processes.
-pub fn several() -> bool {
+pub(crate) fn several() -> bool {
     paceline::comm::Started::from_env().is_some_and(|s| s.processes > 1)
 }
 
 /// Whether this is the first process of its job, or the only one.
-pub fn is_first() -> bool {
+pub(crate) fn is_first() -> bool {
     paceline::comm::Started::from_env().is_none_or(|s| s.process == 0)
 }
 
 /// `[1 host] `, before every line of a process that is not the first; nothing otherwise.
-pub fn prefix() -> &'static str {
+pub(crate) fn prefix() -> &'static str {
     static PREFIX: OnceLock<String> = OnceLock::new();
     PREFIX.get_or_init(|| {
         let number = paceline::comm::Started::from_env().map_or(0, |s| s.process);
@@ -82,12 +82,12 @@ pub fn prefix() -> &'static str {
 }
 
 /// Text with the prefix before each of its lines.
-pub fn prefixed(text: &str) -> String {
+pub(crate) fn prefixed(text: &str) -> String {
     text.split_inclusive('\n').map(|line| format!("{}{line}", prefix())).collect()
 }
 
 /// Standard error, with the prefix.
-pub struct Log;
+pub(crate) struct Log;
 
 impl Write for Log {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
@@ -102,7 +102,7 @@ impl Write for Log {
 }
 
 /// Panics of this process under its prefix.
-pub fn name_panics() {
+pub(crate) fn name_panics() {
     if !prefix().is_empty() {
         std::panic::set_hook(Box::new(|panic| {
             let _ = Log.write(format!("{panic}\n").as_bytes());

@@ -34,8 +34,8 @@ pub use paceline_prepare as prepare;
 pub use paceline_record as record;
 pub use paceline_report as report;
 pub use paceline_run::{
-    DemoStep, Finished, KernelBench, KernelLine, KernelReport, Live, Place, ProcessGroup, Recorded, Resolved, Silent,
-    Started, Watcher, bench_kernels, bench_model, demo, forget_kernels, request_stop, resolve, saved, train,
-    train_among,
+    BenchSetting, DemoStep, Finished, KernelBench, KernelLine, KernelReport, Live, Place, ProcessGroup, Recorded,
+    Resolved, Silent, Started, Watcher, bench_kernels, bench_model, demo, forget_kernels, request_stop, resolve, saved,
+    train, train_among,
 };
 pub use paceline_system as system;

@@ -13,7 +13,7 @@ use std::sync::{Arc, LazyLock, OnceLock};
 
 /// How a command ended that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub(crate) enum End {
     /// It did its work.
     Done,
     /// It was asked to end before that, and kept what it had.
@@ -42,30 +42,30 @@ static REQUESTS: LazyLock<Arc<StopRequests>> = LazyLock::new(Arc::default);
 static LAUNCH: OnceLock<Connection> = OnceLock::new();
 
 /// What a signal asks for.
-pub struct Stop {
+pub(crate) struct Stop {
     asked: Arc<AtomicBool>,
     begun: Begun,
 }
 
 /// Set when a command has begun what it is to keep.
 #[derive(Clone, Default)]
-pub struct Begun(Arc<AtomicBool>);
+pub(crate) struct Begun(Arc<AtomicBool>);
 
 impl Begun {
     /// From here on a signal asks the work to end in its own time, and does not end the program.
-    pub fn set(&self) {
+    pub(crate) fn set(&self) {
         self.0.store(true, Ordering::SeqCst);
     }
 }
 
 impl Stop {
     /// To be set when the work begins.
-    pub fn begun(&self) -> Begun {
+    pub(crate) fn begun(&self) -> Begun {
         self.begun.clone()
     }
 
     /// The same, for a command that hears its flag from the start.
-    pub fn heard_from_the_start(self) -> Self {
+    pub(crate) fn heard_from_the_start(self) -> Self {
         self.begun.set();
         self
     }
@@ -81,7 +81,7 @@ impl std::ops::Deref for Stop {
 
 /// A flag that a signal sets, saying `words`; another signal ends the program at once. So does the first as long as the work
 /// has not [`Begun`]: whatever it is doing (opening data, lowering, trying layouts, measuring kernels), there is nothing to save.
-pub fn stop_on_signal(words: &'static str) -> Stop {
+pub(crate) fn stop_on_signal(words: &'static str) -> Stop {
     let stop = Stop { asked: Arc::default(), begun: Begun::default() };
     let (asked, begun) = (stop.asked.clone(), stop.begun.0.clone());
     on_signal(move |signal| {
@@ -114,12 +114,12 @@ pub fn stop_on_signal(words: &'static str) -> Stop {
 }
 
 /// Tells `launch`, over the line to it, of signals that reach this process.
-pub fn forward_to(line: Connection) {
+pub(crate) fn forward_to(line: Connection) {
     let _ = LAUNCH.set(line);
 }
 
 /// Counts requests to end, for `launch`; should it not act on them, the next one ends this program.
-pub fn requests() -> &'static StopRequests {
+pub(crate) fn requests() -> &'static StopRequests {
     on_signal(|signal| {
         let at_once = matches!(REQUESTS.asked(), Some(paceline::Asked::AtOnce(_)));
         if REQUESTS.hear(signal) == Meaning::AtOnce && at_once {
@@ -130,7 +130,7 @@ pub fn requests() -> &'static StopRequests {
 }
 
 /// Lets signals that ask for the end pass: for a helper that ends by itself, after the process that it serves.
-pub fn outlive() -> paceline::Result<()> {
+pub(crate) fn outlive() -> paceline::Result<()> {
     on_signal(|_| {});
     Ok(())
 }
@@ -157,13 +157,13 @@ fn ignores_hang_up(status: &str) -> bool {
 
 /// The exit code of a command that was stopped: that of the signal. Where none was heard (a process of a job that `launch` asked
 /// to stop), it is 0: `launch` knows.
-pub fn stopped_code() -> u8 {
+pub(crate) fn stopped_code() -> u8 {
     let under_launch = std::env::var_os(VARIABLE).is_some();
     REQUESTS.signal().filter(|_| !under_launch).map_or(0, StopSignal::exit_code)
 }
 
 /// The exit code that a failed command ends with.
-pub fn error_code(error: &Error) -> u8 {
+pub(crate) fn error_code(error: &Error) -> u8 {
     match error.kind() {
         Kind::User => 2,
         Kind::Failure | Kind::Internal => 1,

@@ -63,15 +63,20 @@ impl Config {
         Ok(config)
     }
 
-    /// Sets what `--set` was given, in order: `key=value` each. Then call [`Config::check`].
+    /// Sets keys in order: `key=value` each. Then call [`Config::check`].
     pub fn set_all<S: AsRef<str>>(&mut self, sets: &[S]) -> Result<()> {
+        self.set_all_by("", sets)
+    }
+
+    /// As [`Config::set_all`], where the user writes `before` ahead of each, as `--set `.
+    pub fn set_all_by<S: AsRef<str>>(&mut self, before: &str, sets: &[S]) -> Result<()> {
         sets.iter().map(AsRef::as_ref).try_for_each(|set| {
             let (key, value) = set.split_once('=').ok_or_else(|| {
                 Error::user(format!(
-                    "--set {set}: there is no `=`; write --set key=value, such as --set train.epochs=3"
+                    "{before}{set}: there is no `=`; write {before}key=value, such as {before}train.epochs=3"
                 ))
             })?;
-            self.set(key, value)
+            self.set_by(&format!("{before}{set}"), key, value)
         })
     }
 
@@ -83,26 +88,26 @@ impl Config {
         }
     }
 
-    /// Sets one key as `--set key=value` does: the value is TOML, or a string without its quotes. After the last one,
+    /// Sets one key: the value is TOML, or a string without its quotes. After the last one,
     /// call [`Config::check`].
     pub fn set(&mut self, key: &str, value: &str) -> Result<()> {
-        self.set_by(&format!("--set {key}={value}"), key, value)
+        self.set_by(&format!("{key}={value}"), key, value)
     }
 
-    /// As [`Config::set`], for a flag of its own: `set_by("--strategy mirrored", "strategy.name", "mirrored")`.
-    pub fn set_by(&mut self, flag: &str, key: &str, value: &str) -> Result<()> {
+    /// As [`Config::set`], where the user wrote `given`, which errors begin with: `set_by("--strategy mirrored", "strategy.name", "mirrored")`.
+    pub fn set_by(&mut self, given: &str, key: &str, value: &str) -> Result<()> {
         let (key, text) = (key.trim(), value.trim());
         let bare = Value::String(text.into());
         // TOML wants 0.01 and 1.0; on a command line .01 and 1. are numbers too.
         let number = || Some(Value::Float(text.parse().ok()?)).filter(|_| text.contains(|c: char| c.is_ascii_digit()));
         let parsed = text.parse::<Value>().ok().or_else(number).unwrap_or_else(|| bare.clone());
-        let key = find(key).map_err(|e| e.context(flag))?;
+        let key = find(key).map_err(|e| e.context(given))?;
         // A name such as 2024-05-01 or true is TOML of another type; where the key takes a string, it is one.
         let result = match (key.read)(self, &parsed) {
             Err(Wrong::Type) if parsed != bare && (key.read)(self, &bare).is_ok() => Ok(()),
             result => result,
         };
-        result.map_err(|wrong| describe(key, &parsed, &wrong).context(flag))?;
+        result.map_err(|wrong| describe(key, &parsed, &wrong).context(given))?;
         self.given.insert(key.path);
         Ok(())
     }

@@ -55,7 +55,7 @@ fn files_fit_or_say_where_they_do_not() {
 
 #[test]
 fn words_of_other_tools_are_answered_with_ours() {
-    check_set("lr=0.1", "--set lr=0.1: there is no key lr; it is optimizer.rate here");
+    check_set("lr=0.1", "lr=0.1: there is no key lr; it is optimizer.rate here");
     check_set("optimizer.lr=0.1", "there is no key optimizer.lr; it is optimizer.rate here");
     check_set("learning_rate=0.1", "it is optimizer.rate here");
     check_set("batch_size=64", "train.batch counts the samples of all workers together");
@@ -87,10 +87,7 @@ fn the_format_is_asked_for_and_newer_ones_are_refused() {
 
 #[test]
 fn values_out_of_range_are_refused() {
-    check_set(
-        "train.epochs=0",
-        "--set train.epochs=0: train.epochs = 0 is out of range; give a whole number of at least 1",
-    );
+    check_set("train.epochs=0", "train.epochs=0: train.epochs = 0 is out of range; give a whole number of at least 1");
     check_set("train.epochs=-1", "is out of range");
     check_set("train.epochs=1.5", "is a number with a fraction; give a whole number");
     check_set("train.batch=0", "train.batch = 0 is out of range; give a whole number of at least 1, or an expression");
@@ -130,7 +127,7 @@ fn values_out_of_range_are_refused() {
 fn unknown_names_are_answered_with_the_nearest() {
     check_set(
         "optimizer.name=adm",
-        "--set optimizer.name=adm: optimizer.name = \"adm\" is not known; did you mean adam? give one of sgd, momentum, \
+        "optimizer.name=adm: optimizer.name = \"adm\" is not known; did you mean adam? give one of sgd, momentum, \
          nesterov, adam, adamw, adagrad",
     );
     check_set("strategy.name=mirorred", "did you mean mirrored? give one of single, one-device, mirrored");
@@ -142,9 +139,9 @@ fn unknown_names_are_answered_with_the_nearest() {
     check_set("data.validation=tset", "is not understood; give \"auto\", \"own\", \"test\", a path");
     check_set("checkpoint.every=5m", "is not understood; give \"epoch\", \"never\"");
     check_set("train.batch=32*worker", "uses \"worker\"; the only name it can use is workers; give a whole number");
-    check_set("batch=32", "--set batch=32: there is no key batch; it is train.batch here");
+    check_set("batch=32", "batch=32: there is no key batch; it is train.batch here");
     check_set("train=32", "train is a section, not a key; `paceline config explain train` lists its keys");
-    check_set("train.epochs", "--set train.epochs: there is no `=`; write --set key=value");
+    check_set("train.epochs", "train.epochs: there is no `=`; write key=value");
 }
 
 #[test]

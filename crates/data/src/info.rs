@@ -15,11 +15,11 @@ use crate::cifar;
 use crate::idx::{self, Element};
 use crate::shards;
 use crate::tfrecord::Packing;
-use crate::{DataError, DataSet, Features, Part, Result, Scratch};
+use crate::{DataError, DataPart, DataSet, Features, Result, Scratch};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// The answer of [`Catalogue::info`].
+/// The answer of [`Catalogue::look`].
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Info {
@@ -52,7 +52,7 @@ impl Default for InfoOptions {
     }
 }
 
-/// A set.
+/// A whole set, as `data info` shows it.
 #[derive(Clone, Debug, Serialize)]
 pub struct SetInfo {
     /// Its name or path.
@@ -91,7 +91,7 @@ pub struct PartInfo {
 /// A class and how often it occurs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ClassCount {
-    /// Its name.
+    /// The name of the class; of the parts that an index lists, that of the part.
     pub name: String,
     /// How many samples.
     pub count: usize,
@@ -100,11 +100,11 @@ pub struct ClassCount {
 /// Statistics of values.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Stats {
-    /// The smallest.
+    /// The smallest value of the part.
     pub min: f64,
-    /// The largest.
+    /// The largest value of the part.
     pub max: f64,
-    /// The mean.
+    /// The mean over all values of all samples.
     pub mean: f64,
     /// The standard deviation (of the population).
     pub std: f64,
@@ -125,7 +125,7 @@ pub struct FileInfo {
     /// The file and its size.
     #[serde(flatten)]
     pub file: DiskFile,
-    /// Element type.
+    /// What the header says; only unsigned bytes are trained on.
     pub element: Element,
     /// Dimensions, slowest first.
     pub dims: Vec<usize>,
@@ -136,18 +136,15 @@ pub struct FileInfo {
 }
 
 impl Catalogue {
-    /// What is in a set (by name or path) or in a single file of any kind that this crate reads.
-    ///
-    /// # Errors
-    /// As [`Catalogue::open`], and those of the formats.
-    pub fn info(&self, name: &str) -> Result<Info> {
+    #[cfg(test)]
+    pub(crate) fn info(&self, name: &str) -> Result<Info> {
         self.look(name, &InfoOptions::default())
     }
 
-    /// As [`Catalogue::info`], as closely as asked for.
+    /// What is in a set (by name or path) or in a single file of any kind that this crate reads, as closely as asked for.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Catalogue::open`], and those of the formats.
     pub fn look(&self, name: &str, look: &InfoOptions) -> Result<Info> {
         let path = Path::new(name);
         match self.contents(name)? {
@@ -242,7 +239,7 @@ impl PartInfo {
     ///
     /// # Errors
     /// If one cannot be read or decoded.
-    pub fn of(part: &Part) -> Result<Self> {
+    pub(crate) fn of(part: &DataPart) -> Result<Self> {
         let mut classes: Vec<ClassCount> =
             part.class_names().iter().map(|name| ClassCount { name: name.clone(), count: 0 }).collect();
         let mut sums = Sums::default();
@@ -251,8 +248,8 @@ impl PartInfo {
         for index in 0..part.len() {
             classes[part.label(index) as usize].count += 1;
             match part {
-                Part::Memory(samples) => sums.add(samples.features(index)),
-                Part::Stream(source) => {
+                DataPart::Memory(samples) => sums.add(samples.features(index)),
+                DataPart::Stream(source) => {
                     source.fetch(index, &mut scratch, &mut bytes)?;
                     sums.add(Features::U8 { bytes: &bytes, scale: 1.0 / 255.0, offset: 0.0 });
                 }
@@ -352,3 +349,6 @@ impl Sums {
         Stats { min: self.min, max: self.max, mean, std }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,8 +10,8 @@ use crate::photos::{self, Photos, is_image_name, table_kind};
 use crate::shards::{Encoding, INDEX, Index, ShardOptions, is_record_name, record_files};
 use crate::tfrecord::Memory;
 use crate::{
-    Catalogue, DataError, FileImages, ImageSet, Options, Part, PhotoError, RecordImages, Result, Role, Source, Subset,
-    UNLABELLED, cifar, idx,
+    Catalogue, DataError, DataPart, FileImages, ImageSet, Options, PhotoError, RecordImages, Result, Role, Source,
+    Subset, UNLABELLED, cifar, idx,
 };
 use paceline_base::text::counted;
 use paceline_image::Fit;
@@ -35,7 +35,7 @@ pub struct InputOptions {
 /// Inputs that are read one after another: one part of one of the things that were given, or files beside each other.
 pub struct Group {
     /// The samples. Which of them are labelled [`Group::label`] knows.
-    pub part: Part,
+    pub part: DataPart,
     /// What they are for, if that is said.
     pub role: Option<Role>,
     name: Name,
@@ -56,7 +56,7 @@ enum Name {
 
 impl Group {
     /// Samples in memory, or others that have no names: they are called `name:0`, `name:1`, ….
-    pub fn numbered(part: Part, role: Option<Role>, name: String) -> Self {
+    pub fn numbered(part: DataPart, role: Option<Role>, name: String) -> Self {
         Self { part, role, name: Name::Numbered(name), labelled: true, notes: Vec::new() }
     }
 
@@ -83,7 +83,7 @@ impl Group {
             notes.push(format!("left out, as no images: {}", photos.left_out().words()));
         }
         let files = Arc::new(FileImages::shaped(photos, shape, Some(fit)));
-        Self { part: Part::Stream(files.clone()), role, name: Name::Files(files), labelled: true, notes }
+        Self { part: DataPart::Stream(files.clone()), role, name: Name::Files(files), labelled: true, notes }
     }
 }
 
@@ -249,7 +249,7 @@ fn open_shards(path: &Path, options: &InputOptions) -> Result<Vec<Group>> {
         Ok(Arc::new(RecordImages::shaped(records, shape, Some(fit))))
     };
     let group = |role: Option<Role>, images: Arc<RecordImages>| Group {
-        part: Part::Stream(images.clone()),
+        part: DataPart::Stream(images.clone()),
         role,
         name: Name::Records(images, 0),
         labelled: true,
@@ -270,7 +270,7 @@ fn open_shards(path: &Path, options: &InputOptions) -> Result<Vec<Group>> {
     let mut groups = Vec::new();
     for (role, range) in parts {
         // Names count within the files, whichever part they are of.
-        let part = Part::Stream(Arc::new(Subset::range(of_all.clone(), range.clone())?));
+        let part = DataPart::Stream(Arc::new(Subset::range(of_all.clone(), range.clone())?));
         groups.push(Group { part, name: Name::Records(all.clone(), range.start), ..group(Some(role), all.clone()) });
     }
     Ok(groups)

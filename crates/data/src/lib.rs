@@ -1,7 +1,7 @@
 //! Where samples come from: data sets, their formats, and the order in which samples are visited.
 //!
 //! A run asks the [`Catalogue`] for a set by name or path and gets a [`DataSet`]: training and test parts with their
-//! classes, origin and licence. A [`Part`] is [`Samples`] in memory, or a [`Source`] that is decoded as it is read. A [`Split`] sets some aside for validation. An [`Order`] then says
+//! classes, origin and licence. A [`DataPart`] is [`Samples`] in memory, or a [`Source`] that is decoded as it is read. A [`Split`] sets some aside for validation. An [`Order`] then says
 //! which sample stands at which position of which epoch. It is a pure function of (seed, epoch, position), so that any
 //! number of workers visits the same samples in the same order, and a resumed run goes on in the middle of an epoch.
 //!
@@ -29,9 +29,9 @@
 //! # Ok::<(), paceline_data::DataError>(())
 //! ```
 //!
-//! Rooms: [`idx`], [`tfrecord`] and [`example`] read and write formats without believing them; [`photos`] lists image files
+//! Rooms: `idx`, [`tfrecord`] and [`example`] read and write formats without believing them; [`photos`] lists image files
 //! and [`shards`] opens record files as one set; `samples` says what samples are, and holds them; `order`, `visits` and
-//! [`split`] are pure functions; `catalogue` knows names, places and digests; [`info`](mod@info) looks at what is there, and
+//! `split` are pure functions; `catalogue` knows names, places and digests; [`info`](mod@info) looks at what is there, and
 //! `inputs` opens it to be predicted, labelled or not.
 //!
 //! What is absent: this crate knows nothing of models or ranks, and never puts one set in another's place.
@@ -40,9 +40,14 @@ mod catalogue;
 mod cifar;
 mod error;
 pub mod example;
-pub mod idx;
+#[cfg(test)]
+mod fuzz;
+mod idx;
 pub mod info;
 mod inputs;
+#[cfg(test)]
+#[path = "../../../tests/not_run.rs"]
+mod not_run;
 mod order;
 pub mod photos;
 mod regular;
@@ -50,7 +55,7 @@ mod role;
 mod samples;
 pub mod shards;
 mod skip;
-pub mod split;
+mod split;
 pub mod tfrecord;
 mod visits;
 
@@ -62,10 +67,10 @@ pub use order::Order;
 pub use regular::{LARGEST_IMAGE, open_regular};
 pub use role::Role;
 pub use samples::{
-    EncodedImages, Fake, FakeSpec, Features, FileImages, ImageSet, ImagesInMemory, Labelled, Part, Preview,
-    RecordImages, Relabelled, Samples, Scratch, Source, StageTimes, Subset, Supply, Table, UNLABELLED, fingerprint_of,
-    fingerprint_version,
+    DataPart, EncodedImages, Features, ImagesInMemory, Labelled, Preview, Samples, Scratch, Source, StageTimes, Supply,
+    Table, fingerprint_of, fingerprint_version,
 };
-pub use skip::Skipped;
-pub use split::{Parts, Split};
+pub(crate) use samples::{Fake, FakeSpec, FileImages, ImageSet, RecordImages, Subset, UNLABELLED};
+pub(crate) use skip::Skipped;
+pub use split::{Indices, Parts, Split, stratified_by};
 pub use visits::Visits;

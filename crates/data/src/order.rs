@@ -63,17 +63,13 @@ impl Order {
     }
 
     /// How many samples.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.n as usize
     }
 
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.n == 0
-    }
-
     /// Whether this order is shuffled.
-    pub fn is_shuffled(&self) -> bool {
+    #[cfg(test)]
+    pub(crate) fn is_shuffled(&self) -> bool {
         self.key.is_some()
     }
 
@@ -154,3 +150,6 @@ fn add(a: u64, b: u64, side: u64) -> u64 {
     let sum = a + b;
     if sum >= side { sum - side } else { sum }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,7 @@ use crate::{DataError, Result};
 
 /// What was left out so far, and how much may be.
 #[derive(Debug, Default)]
-pub struct Skipped {
+pub(crate) struct Skipped {
     limit: usize,
     list: Vec<String>,
 }
@@ -28,7 +28,7 @@ impl Skipped {
     }
 
     /// What was left out, in words.
-    pub fn list(&self) -> &[String] {
+    pub(crate) fn list(&self) -> &[String] {
         &self.list
     }
 }

@@ -4,7 +4,7 @@
 //! and by a keyed order of each class, so that it depends on the seed alone. How many of each class is settled by the
 //! largest remainder: the parts add up to the rounded whole, and no class is off by more than one.
 
-use crate::{DataError, DataSet, Labelled, Order, Part, Result};
+use crate::{DataError, DataPart, DataSet, Labelled, Order, Result};
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -42,9 +42,9 @@ pub struct Indices {
 #[derive(Clone)]
 pub struct Parts {
     /// What to train on.
-    pub train: Part,
+    pub train: DataPart,
     /// What to validate on.
-    pub validation: Part,
+    pub validation: DataPart,
 }
 
 impl Split {
@@ -58,7 +58,7 @@ impl Split {
     }
 
     /// The part of its own that is validated on, if none of the training samples are.
-    fn held_out<'a>(&self, set: &'a DataSet) -> Result<Option<&'a Part>> {
+    fn held_out<'a>(&self, set: &'a DataSet) -> Result<Option<&'a DataPart>> {
         let name = || set.name.clone();
         match self.resolved(set) {
             Self::Test => Ok(Some(set.test.as_ref().ok_or_else(|| DataError::NoTestPart { name: name() })?)),
@@ -73,7 +73,7 @@ impl Split {
     ///
     /// # Errors
     /// [`DataError::BadSplit`], [`DataError::EmptyPart`], [`DataError::NoTestPart`] or [`DataError::NoValidationPart`].
-    pub fn indices(&self, set: &DataSet, seed: u64) -> Result<Indices> {
+    pub(crate) fn indices(&self, set: &DataSet, seed: u64) -> Result<Indices> {
         match (self.held_out(set)?, self.resolved(set)) {
             (None, Self::Fraction(fraction)) => stratified(&*set.train, fraction, seed),
             (part, _) => Ok(Indices {
@@ -86,7 +86,7 @@ impl Split {
     /// Both parts as samples.
     ///
     /// # Errors
-    /// As [`Split::indices`].
+    /// [`DataError::BadSplit`], [`DataError::EmptyPart`], [`DataError::NoTestPart`] or [`DataError::NoValidationPart`].
     pub fn apply(&self, set: &DataSet, seed: u64) -> Result<Parts> {
         if let Some(part) = self.held_out(set)? {
             return Ok(Parts { train: set.train.clone(), validation: part.clone() });
@@ -100,11 +100,11 @@ impl Split {
 ///
 /// # Errors
 /// [`DataError::BadSplit`] or [`DataError::EmptyPart`].
-pub fn stratified(samples: &dyn Labelled, fraction: f64, seed: u64) -> Result<Indices> {
+pub(crate) fn stratified(samples: &dyn Labelled, fraction: f64, seed: u64) -> Result<Indices> {
     stratified_by(samples.len(), samples.classes(), &|index| samples.label(index) as usize, fraction, seed)
 }
 
-/// [`stratified`] for anything whose members have a class.
+/// Takes `fraction` of the members of each class for validation; `class` says which of `classes` a member belongs to.
 ///
 /// # Errors
 /// [`DataError::BadSplit`] or [`DataError::EmptyPart`].

@@ -12,7 +12,7 @@ const LONGEST: Duration = Duration::from_secs(3);
 
 /// What was measured.
 #[derive(Clone, Debug)]
-pub struct Disk {
+pub(crate) struct Disk {
     /// Bytes per second, synced.
     pub write: f64,
     /// Bytes per second, not from the page cache.
@@ -24,7 +24,7 @@ pub struct Disk {
 }
 
 /// The nearest folder above `folder` that exists: where it would be made.
-pub fn existing(folder: &Path) -> PathBuf {
+pub(crate) fn existing(folder: &Path) -> PathBuf {
     let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.into());
     let mut at = absolute.as_path();
     while !at.is_dir() {
@@ -46,7 +46,7 @@ impl Drop for Scratch {
 }
 
 /// Measures in a temporary file of `folder`. An error says in words why it cannot be written to.
-pub fn measure(folder: &Path) -> Result<Disk, String> {
+pub(crate) fn measure(folder: &Path) -> Result<Disk, String> {
     let scratch = Scratch(folder.join(format!(".paceline-doctor.{}.tmp", std::process::id())));
     let fail = |e: std::io::Error| format!("cannot write to {}: {e}", folder.display());
     let mut file = File::create(&scratch.0).map_err(fail)?;

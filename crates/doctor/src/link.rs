@@ -20,7 +20,7 @@ const SECONDS: f64 = 0.25;
 
 /// What was measured of a pair.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Figures {
+pub(crate) struct Figures {
     /// Seconds of a small message, one way.
     pub latency: f64,
     /// Bytes per second, in the slower direction.
@@ -30,7 +30,7 @@ pub struct Figures {
 }
 
 /// Measures all pairs of `ranks`. All ranks of `comm` must call it, and all get the answer; a pair is named by places in `ranks`.
-pub fn measure(comm: &mut dyn Comm, ranks: &[usize]) -> Result<Vec<([usize; 2], Figures)>> {
+pub(crate) fn measure(comm: &mut dyn Comm, ranks: &[usize]) -> Result<Vec<([usize; 2], Figures)>> {
     let everybody: Vec<usize> = (0..comm.size()).collect();
     let all = comm.group(&everybody)?;
     let pairs: Vec<[usize; 2]> = (0..ranks.len()).flat_map(|a| (a + 1..ranks.len()).map(move |b| [a, b])).collect();

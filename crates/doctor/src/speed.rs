@@ -16,7 +16,7 @@ const SIDE: usize = 512;
 const PIECE: usize = 16 << 20;
 
 /// Operations per second of `threads` threads that multiply matrices.
-pub fn flops(threads: usize) -> Result<f64> {
+pub(crate) fn flops(threads: usize) -> Result<f64> {
     // Room is made here, where there is someone to tell.
     let gemms = (0..threads).map(|_| Gemm::new()).collect::<Result<Vec<_>>>()?;
     let work = 2.0 * (SIDE as f64).powi(3);
@@ -27,7 +27,7 @@ pub fn flops(threads: usize) -> Result<f64> {
 }
 
 /// Bytes per second, read and written, of `threads` threads that copy piece after piece of more than any cache holds.
-pub fn memory(threads: usize, free: u64) -> f64 {
+pub(crate) fn memory(threads: usize, free: u64) -> f64 {
     let most = if free == 0 { usize::MAX } else { (free / 8 / threads as u64) as usize };
     let size = (256usize << 20).div_ceil(threads).min(most).next_multiple_of(PIECE);
     together(vec![(); threads], 2.0 * PIECE as f64, |()| {

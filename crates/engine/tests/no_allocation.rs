@@ -8,7 +8,7 @@ mod common;
 use common::Toy;
 use paceline_base::kernel::StepArgs;
 use paceline_base::optim::Rule;
-use paceline_data::{Fake, ImagesInMemory, Labelled, Order, Visits};
+use paceline_data::{Catalogue, ImagesInMemory, Labelled, Options, Order, Visits};
 use paceline_engine::checkpoint::initialize;
 use paceline_engine::{Batch, Rank};
 use paceline_graph::{Graph, presets};
@@ -52,8 +52,9 @@ fn same(row: usize) -> usize {
 /// Images of bytes that a worker thread makes ready, as it does for samples that must be decoded. One worker: a second
 /// could be held up until after the counting has begun, and take its scratch memory then.
 fn feed(ranks: usize) -> Feed {
-    let samples = Fake::train(&"fake:6x6:10:100".parse().unwrap(), 1);
-    let source = ImagesInMemory::new(Arc::new(samples)).unwrap();
+    let options = Options { seed: 1, ..Options::default() };
+    let set = Catalogue::with_cache("nowhere").open("fake:6x6:10:100", &options).unwrap();
+    let source = ImagesInMemory::new(set.train.memory().unwrap().clone()).unwrap();
     let len = source.len();
     let augment = Augment { flip: true, crop: 0.5, contrast: 0.2, ..Augment::default() };
     let options = FeedOptions {

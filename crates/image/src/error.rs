@@ -26,7 +26,7 @@ pub enum ImageError {
     Malformed {
         /// What is wrong.
         what: String,
-        /// Where.
+        /// Byte of the file where it was noticed.
         offset: usize,
     },
     /// Within the rules, but of a kind that is not read.
@@ -42,9 +42,9 @@ pub enum ImageError {
         "{width}×{height} pixels (stated at byte {offset}) are more than the limit of {limit}; leave it out, or make it smaller"
     )]
     TooLarge {
-        /// Stated width.
+        /// Pixels in a row, as the header states.
         width: usize,
-        /// Stated height.
+        /// Rows, as the header states.
         height: usize,
         /// The limit in pixels.
         limit: u64,
@@ -56,9 +56,9 @@ pub enum ImageError {
         "{width}×{height} pixels up to byte {bytes}, where the file ends, are more than the limit of {limit} for that length (256 for a byte, 16,777,216 for any file); leave it out, or make it smaller"
     )]
     TooDense {
-        /// Stated width.
+        /// Pixels in a row, as the header states.
         width: usize,
-        /// Stated height.
+        /// Rows, as the header states.
         height: usize,
         /// Length of the file.
         bytes: usize,
@@ -72,7 +72,7 @@ pub enum ImageError {
     TooMuchWork {
         /// What there is too much of.
         what: &'static str,
-        /// The limit.
+        /// How much of it an image of this length may have.
         limit: u64,
         /// Where it was passed.
         offset: usize,
@@ -82,13 +82,13 @@ pub enum ImageError {
         "{width}×{height}×{channels} pixels in {bytes} bytes cannot be encoded as {format}; give 1 to 65,535 pixels a side, 1 or 3 channels, and all of their bytes"
     )]
     Unstorable {
-        /// Width.
+        /// Pixels in a row, as the caller states.
         width: usize,
-        /// Height.
+        /// Rows, as the caller states.
         height: usize,
-        /// Channels.
+        /// Channels, as the caller states.
         channels: usize,
-        /// Bytes given.
+        /// Length of the data that was given.
         bytes: usize,
         /// The format.
         format: &'static str,

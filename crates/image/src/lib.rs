@@ -50,7 +50,7 @@ pub use resize::Resizer;
 /// What an image is stored as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// JPEG.
+    /// JPEG: baseline or progressive, 8 bits.
     Jpeg,
     /// PNG.
     Png,
@@ -92,7 +92,7 @@ impl Format {
 /// What the header of an image says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The format.
+    /// As the first bytes tell, not the name of the file.
     pub format: Format,
     /// Width as it is to be seen (after the EXIF orientation).
     pub width: usize,
@@ -120,11 +120,11 @@ impl Default for Limits {
 }
 
 /// Pixels that any file may unpack to, however short it is: a photo of 4,096 × 4,096.
-pub const FREE_PIXELS: u64 = 1 << 24;
+pub(crate) const FREE_PIXELS: u64 = 1 << 24;
 /// Pixels that every byte of a PNG, WebP, BMP or GIF file may stand for beyond these. Photos have some twenty pixels in a
 /// byte at most; only an empty picture, or one that was made to take memory and time, has hundreds. (A JPEG cannot: each
 /// block of 64 pixels takes at least a bit, which is checked.)
-pub const PIXELS_PER_BYTE: u64 = 256;
+pub(crate) const PIXELS_PER_BYTE: u64 = 256;
 
 /// Refuses a picture that costs far more than its file.
 pub(crate) fn affordable(width: usize, height: usize, bytes: usize) -> Result<()> {
@@ -138,9 +138,9 @@ pub(crate) fn affordable(width: usize, height: usize, bytes: usize) -> Result<()
 /// Pixels in memory: rows from the top, channels interleaved.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pixels {
-    /// Width.
+    /// Pixels in a row.
     pub width: usize,
-    /// Height.
+    /// Number of rows.
     pub height: usize,
     /// 1 (grey) or 3 (RGB).
     pub channels: usize,
@@ -173,11 +173,11 @@ pub enum Fit {
 /// The size that is wanted in the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// Width.
+    /// Pixels in a row of the result.
     pub width: usize,
-    /// Height.
+    /// Rows of the result.
     pub height: usize,
-    /// How.
+    /// What happens where the shapes differ.
     pub fit: Fit,
     /// Decode at full scale, whatever it costs; otherwise a JPEG is decoded straight to a smaller scale that is still
     /// large enough.
@@ -225,9 +225,9 @@ impl Target {
 /// A part of an image, in pixels, with fractions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Window {
-    /// Left edge.
+    /// Pixels left of it.
     pub left: f64,
-    /// Top edge.
+    /// Rows above it.
     pub top: f64,
     /// Width.
     pub width: f64,
@@ -238,7 +238,7 @@ pub struct Window {
 /// Colour resolution of an encoded JPEG.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chroma {
-    /// 4:4:4.
+    /// 4:4:4, as the luma.
     Full,
     /// 4:2:0, half in both directions.
     Half,

@@ -20,7 +20,7 @@ pub enum Stream {
 }
 
 /// The starter and, through it, all processes.
-pub struct ChildProcesses {
+pub(crate) struct ChildProcesses {
     child: Child,
     token: String,
     end_signal: Signal,
@@ -30,7 +30,7 @@ pub struct ChildProcesses {
 
 impl ChildProcesses {
     /// Starts a command whose processes carry `token` in their environment, and which `end_signal` ends with all of them.
-    pub fn start<T: Send + 'static>(
+    pub(crate) fn start<T: Send + 'static>(
         mut command: Command,
         token: &str,
         end_signal: Signal,
@@ -56,7 +56,7 @@ impl ChildProcesses {
     }
 
     /// Whether the starter has ended, and how.
-    pub fn ended(&mut self) -> Option<ExitStatus> {
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         if self.ended.is_none() {
             self.ended = self.child.try_wait().ok().flatten();
         }
@@ -64,7 +64,7 @@ impl ChildProcesses {
     }
 
     /// Ends everything. The starter may end its processes in its own way for so long.
-    pub fn end(&mut self, patience: Duration) {
+    pub(crate) fn end(&mut self, patience: Duration) {
         let pid = Pid::from_raw(self.child.id() as i32);
         if self.ended().is_none() {
             let _ = kill(pid, self.end_signal);
@@ -77,7 +77,7 @@ impl ChildProcesses {
     }
 
     /// Ends everything at once.
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         let pid = Pid::from_raw(self.child.id() as i32);
         let _ = killpg(pid, Signal::SIGKILL);
         sweep(&self.token);
@@ -141,7 +141,7 @@ fn sweep(token: &str) {
 }
 
 /// "ended with exit code 1", "was killed by signal 9".
-pub fn words(status: ExitStatus) -> String {
+pub(crate) fn words(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("ended with exit code {code}"),
         (None, Some(signal)) => format!("was killed by signal {signal}"),

@@ -118,7 +118,7 @@ impl LaunchClient {
         let address = format!("{}:{port}", bracketed(host));
         let cannot = |why: String| {
             Error::user(format!(
-                "{} cannot reach paceline launch at {address}: {why}; open that port, or give launch --address with an \
+                "{} cannot reach paceline launch at {address}: {why}; open that port, or start launch with an \
                  address that all hosts reach",
                 paceline_system::host_name()
             ))
@@ -460,7 +460,7 @@ fn heartbeat(shared: &Shared, timeout: f64) {
             if shared.now().saturating_sub(shared.heard.load(Relaxed)) > limit {
                 shared.lost(&format!(
                     "ended itself: it had not heard from paceline launch for {:.0} s (was launch suspended, or is the network \
-                     slow? --heartbeat-timeout gives it longer)",
+                     slow? a longer limit of silence lets it wait)",
                     silent as f64 / 1000.0
                 ));
             }

@@ -1,6 +1,7 @@
 //! What went wrong with an attempt, and what follows from it: a pure function of both.
 
 use crate::hosts::Hosts;
+use crate::setting::{LaunchSetting, LaunchSettingNames};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -80,6 +81,8 @@ pub struct State {
     pub stopping: bool,
     /// Failures of earlier attempts.
     pub earlier: Vec<Failure>,
+    /// What the user calls the settings, for the reasons.
+    pub names: LaunchSettingNames,
 }
 
 /// What to do.
@@ -125,9 +128,10 @@ pub fn decide(state: &State, failure: &Failure) -> (Decision, String) {
         return give_up(&format!("it has not come up again in {WAITS} attempts"));
     }
     if state.restarts >= state.max_restarts && !(away && state.max_restarts > 0) {
+        let name = state.names.of(LaunchSetting::MaxRestarts);
         return give_up(&match state.max_restarts {
-            0 => "no restarts were asked for (--max-restarts)".into(),
-            n => format!("all {n} restarts are used up (--max-restarts)"),
+            0 => format!("no restarts were asked for ({name})"),
+            n => format!("all {n} restarts are used up ({name})"),
         });
     }
     let from = state.run_dir.clone();
@@ -162,7 +166,7 @@ enum Fewer {
     TooFew(String),
 }
 
-/// Under `--elastic`: without a host that is gone, or with one process less on a host that failed twice in a row.
+/// Of an elastic job: without a host that is gone, or with one process less on a host that failed twice in a row.
 fn fewer(state: &State, failure: &Failure) -> Fewer {
     let (true, Some(host)) = (state.elastic, &failure.host) else { return Fewer::No };
     let again = state.earlier.last().is_some_and(|e| e.host.as_ref() == Some(host));
@@ -174,8 +178,9 @@ fn fewer(state: &State, failure: &Failure) -> Fewer {
     match rest {
         Some(hosts) if hosts.processes() >= state.min_ranks => Fewer::On(hosts, why),
         Some(hosts) => Fewer::TooFew(format!(
-            "only {} processes would be left, and --min-ranks is {}",
+            "only {} processes would be left, and {} is {}",
             hosts.processes(),
+            state.names.of(LaunchSetting::MinRanks),
             state.min_ranks
         )),
         None => Fewer::TooFew("no host is left".into()),
@@ -199,6 +204,7 @@ mod tests {
             trained: true,
             stopping: false,
             earlier: Vec::new(),
+            names: LaunchSettingNames::default(),
         }
     }
 
@@ -243,10 +249,10 @@ mod tests {
         gives_up(&never, How::Absent, "never ran");
         gives_up(&never, How::Starter, "never ran");
         restarts(&waiting(), How::Starter, "a:2,b:2", &["another attempt", "does not count"]);
-        gives_up(&State { max_restarts: 0, ..waiting() }, How::Starter, "--max-restarts");
+        gives_up(&State { max_restarts: 0, ..waiting() }, How::Starter, "(max_restarts)");
         gives_up(&State { stopping: true, ..state() }, How::Died, "stopped");
         gives_up(&State { restarts: 3, ..state() }, How::Died, "all 3 restarts");
-        gives_up(&State { max_restarts: 0, ..state() }, How::Died, "--max-restarts");
+        gives_up(&State { max_restarts: 0, ..state() }, How::Died, "(max_restarts)");
         let same = State { earlier: vec![failure(How::Said(1))], restarts: 1, ..state() };
         gives_up(&same, How::Said(1), "same step");
         restarts(&same, How::Died, "a:2,b:2", &["restart 2 of 3"]);
@@ -278,7 +284,7 @@ mod tests {
         restarts(&elastic, How::Died, "a:2,b:2", &["same 4"]);
         let twice = State { earlier: vec![failure(How::Died)], ..elastic.clone() };
         restarts(&twice, How::Died, "a:2,b:1", &["failed twice"]);
-        gives_up(&State { min_ranks: 3, ..elastic.clone() }, How::HostSilent, "--min-ranks is 3");
+        gives_up(&State { min_ranks: 3, ..elastic.clone() }, How::HostSilent, "min_ranks is 3");
         let alone = State { hosts: Hosts::parse("b:1").unwrap(), ..elastic };
         gives_up(&alone, How::HostSilent, "no host is left");
     }

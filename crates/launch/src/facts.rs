@@ -209,8 +209,8 @@ pub fn unseen(all: &[Facts], seen: &[bool]) -> Option<String> {
     let place = all.first()?.place.as_ref()?.display();
     (!blind.is_empty()).then(|| {
         format!(
-            "processes {} cannot see {place} of {}, where checkpoints go; give a folder that all hosts share (--run-dir or \
-             run.dir on NFS or the like)",
+            "processes {} cannot see {place} of {}, where checkpoints go; give a folder that all hosts share (run.dir on NFS \
+             or the like)",
             blind.join(", "),
             all[0].host
         )

@@ -1,4 +1,4 @@
-//! Which hosts, and how many processes on each: from `--hosts`, `--np`, a host file, or what a scheduler gave.
+//! Which hosts, and how many processes on each: from a list, a number, a host file, or what a scheduler gave.
 
 use paceline_base::{Error, Result};
 use std::fmt;
@@ -27,14 +27,14 @@ impl Hosts {
 
     /// `a:2,b:2`; a host without a number has one process.
     pub fn parse(list: &str) -> Result<Self> {
-        let wrong = |why: String| Error::user(format!("--hosts {list}: {why}; write name:processes, such as a:2,b:2"));
+        let wrong = |why: String| Error::user(format!("{list}: {why}; write name:processes, such as a:2,b:2"));
         let mut hosts: Vec<Host> = Vec::new();
         for item in list.split(',') {
             let (name, slots) = split(item.trim()).map_err(&wrong)?;
             let name = name_of(name).map_err(&wrong)?;
             if hosts.iter().any(|h| h.name == name) {
                 return Err(Error::user(format!(
-                    "--hosts {list}: {name} is there twice; name each host once, with all its processes: {name}:2"
+                    "{list}: {name} is there twice; name each host once, with all its processes: {name}:2"
                 )));
             }
             hosts.push(Host { name, slots: slots.unwrap_or(1) });

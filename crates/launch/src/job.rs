@@ -11,6 +11,7 @@ use crate::ports::Ports;
 use crate::reach::{self, Answering};
 use crate::scheduler::Scheduler;
 use crate::server::{Heard, Place, Server, to_channel};
+use crate::setting::LaunchSettingNames;
 use crate::stop_signals::{Asked, StopRequests, StopSignal};
 use crate::{facts, secret};
 use paceline_base::{Error, Result};
@@ -63,6 +64,8 @@ pub struct Launch {
     pub log_dir: Option<PathBuf>,
     /// Time limits.
     pub limits: Limits,
+    /// What the user calls the settings, for errors and reasons.
+    pub names: LaunchSettingNames,
 }
 
 /// What is told while a job goes.
@@ -165,15 +168,16 @@ pub fn launch(
     view: &dyn LaunchView,
     stop: &StopRequests,
 ) -> Result<LaunchEnd> {
-    let starter = find(&job.hosts, job.mpirun.as_deref(), job.scheduler == Some(Scheduler::Slurm))?;
+    let starter = find(&job.hosts, job.mpirun.as_deref(), job.scheduler == Some(Scheduler::Slurm), job.names)?;
     if job.agent.is_none() && job.scheduler.is_none() {
-        reach::by_ssh(&job.hosts)?;
+        reach::by_ssh(&job.hosts, job.names)?;
     }
     let interface = job.interface.as_deref();
-    let interface_name = interface.map(reach::in_network).transpose()?.map(|(_, name)| name);
-    let address = job.address.map_or_else(|| reach::own_address(&job.hosts, interface), Ok)?;
+    let interface_name =
+        interface.map(|network| reach::in_network(network, job.names)).transpose()?.map(|(_, name)| name);
+    let address = job.address.map_or_else(|| reach::own_address(&job.hosts, interface, job.names), Ok)?;
     if let Some(ports) = job.ports {
-        ports.enough(&job.hosts)?;
+        ports.enough(&job.hosts, job.names)?;
     }
     let logs = job.log_dir.as_deref().map(output::folder).transpose()?;
     let program = std::env::current_exe().map_err(|e| Error::failure(format!("this program's file is gone: {e}")))?;
@@ -182,9 +186,9 @@ pub fn launch(
         (0, Some(Ports { first, last })) => first..=last,
         (port, _) => port..=port,
     };
-    let place = Place { listen: job.listen.unwrap_or(address), address, ports };
+    let place = Place { listen: job.listen.unwrap_or(address), address, ports, names: job.names };
     let server = Server::listen(&place, to_channel(sender.clone()))?;
-    let ports = job.ports.map(|ports| ports.behind(server.port(), &job.hosts)).transpose()?;
+    let ports = job.ports.map(|ports| ports.behind(server.port(), &job.hosts, job.names)).transpose()?;
     // Meanwhile, since a host behind a firewall takes its time not to answer.
     let (hosts, agent, ours) = (job.hosts.clone(), job.agent.clone(), job.scheduler.is_none());
     let answering =
@@ -252,6 +256,7 @@ impl Run<'_> {
             trained: false,
             stopping: false,
             earlier: Vec::new(),
+            names: job.names,
         };
         let mut arguments = job.arguments.clone();
         let mut attempt = 0;
@@ -353,7 +358,7 @@ impl Run<'_> {
         self.view.notice(&Notice::Starting { attempt, hosts: hosts.to_string(), command: line });
         let notes = state.earlier.iter().map(|f| format!("restarted: {}", f.words())).collect();
         let mut watch = Watch {
-            monitor: JobMonitor::new(hosts, limits, attempt, notes),
+            monitor: JobMonitor::new(hosts, limits, attempt, notes).naming(self.job.names),
             attempt,
             begin: Instant::now(),
             oom: machine::oom_kills(),

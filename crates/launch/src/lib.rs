@@ -6,11 +6,12 @@
 //! its echo and a second one, is in [`StopRequests`].
 //!
 //! ```
-//! use paceline_launch::{Decision, Failure, Hosts, How, State, decide};
+//! use paceline_launch::{Decision, Failure, Hosts, How, LaunchSettingNames, State, decide};
 //!
 //! let state = State {
 //!     hosts: Hosts::parse("a:2,b:2")?, restarts: 0, waits: 0, max_restarts: 3, elastic: false, min_ranks: 1,
 //!     run_dir: Some("runs/first".into()), began: true, trained: true, stopping: false, earlier: Vec::new(),
+//!     names: LaunchSettingNames::default(),
 //! };
 //! let killed = Failure { process: Some(3), host: Some("b".into()), how: How::Died, why: "was killed by signal 9".into(), step: 120 };
 //! assert_eq!(killed.words(), "process 3 on b was killed by signal 9");
@@ -37,6 +38,7 @@ mod reach;
 mod scheduler;
 mod secret;
 mod server;
+mod setting;
 mod stop_signals;
 
 pub use children::Stream;
@@ -50,6 +52,7 @@ pub use monitor::Limits;
 pub use output::{COPY_COMMAND, copy_output, keep_output};
 pub use ports::Ports;
 pub use scheduler::{Scheduler, detect};
+pub use setting::{LaunchSetting, LaunchSettingNames};
 pub use stop_signals::{Asked, ECHO, Meaning, StopRequests, StopSignal, UNFINISHED};
 
 #[cfg(test)]

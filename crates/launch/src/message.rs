@@ -22,7 +22,7 @@ pub const VARIABLE: &str = "PACELINE_LAUNCH";
 
 /// The exit code of a process that ended itself because it no longer heard from `launch`: try again later, in the words of
 /// `sysexits.h`.
-pub const LOST: u8 = 75;
+pub(crate) const LOST: u8 = 75;
 
 /// Before the last words of a process, on standard error.
 const MARK: &str = "paceline-launch: ";
@@ -56,7 +56,7 @@ impl ExitReport {
 /// From a process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum ClientMessage {
+pub(crate) enum ClientMessage {
     /// The first word.
     Hello(Hello),
     /// What must agree.
@@ -89,7 +89,7 @@ pub enum ClientMessage {
 
 /// Who speaks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Hello {
+pub(crate) struct Hello {
     /// A random number, for `launch` to answer.
     pub nonce: String,
     /// The answer to that of `launch`.
@@ -175,7 +175,7 @@ pub struct Progress {
 /// From `launch`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum ServerMessage {
+pub(crate) enum ServerMessage {
     /// To whoever connects.
     Challenge {
         /// A random number to answer.

@@ -5,6 +5,7 @@ use crate::decide::{Failure, How};
 use crate::facts::{Facts, check, unseen};
 use crate::hosts::{Hosts, is_here};
 use crate::message::{ClientMessage, Doing, ExitReport, Heartbeat, Hello, LOST, ServerMessage, StartInfo};
+use crate::setting::{LaunchSetting, LaunchSettingNames};
 use paceline_base::Peer;
 use std::path::PathBuf;
 
@@ -48,7 +49,7 @@ enum End {
 }
 
 /// All of them.
-pub struct JobMonitor {
+pub(crate) struct JobMonitor {
     hosts: Hosts,
     limits: Limits,
     attempt: u32,
@@ -64,11 +65,12 @@ pub struct JobMonitor {
     /// One of them has ended before its work was done, as it was asked to.
     stopped: bool,
     warnings: Vec<String>,
+    names: LaunchSettingNames,
 }
 
 impl JobMonitor {
     /// Nobody has come yet; time counts from 0.
-    pub fn new(hosts: Hosts, limits: Limits, attempt: u32, notes: Vec<String>) -> Self {
+    pub(crate) fn new(hosts: Hosts, limits: Limits, attempt: u32, notes: Vec<String>) -> Self {
         let states = vec![ProcessState::default(); hosts.processes()];
         Self {
             hosts,
@@ -83,11 +85,23 @@ impl JobMonitor {
             run_dir: None,
             stopped: false,
             warnings: Vec::new(),
+            names: LaunchSettingNames::default(),
         }
     }
 
+    /// The same monitor for a user who calls settings by these names.
+    pub(crate) fn naming(self, names: LaunchSettingNames) -> Self {
+        Self { names, ..self }
+    }
+
     /// A process said something; `clock` is the time of day. Gives an answer for all, if one is due.
-    pub fn hear(&mut self, process: usize, message: ClientMessage, now: f64, clock: f64) -> Option<ServerMessage> {
+    pub(crate) fn hear(
+        &mut self,
+        process: usize,
+        message: ClientMessage,
+        now: f64,
+        clock: f64,
+    ) -> Option<ServerMessage> {
         self.heard = now;
         let state = self.states.get_mut(process)?;
         state.heard = now;
@@ -116,7 +130,7 @@ impl JobMonitor {
     }
 
     /// The line of a process ended.
-    pub fn broke(&mut self, process: usize, now: f64) {
+    pub(crate) fn broke(&mut self, process: usize, now: f64) {
         if let Some(state) = self.states.get_mut(process)
             && state.end.is_none()
         {
@@ -125,7 +139,7 @@ impl JobMonitor {
     }
 
     /// What a process left on standard error: also one that never had a line, or lost it.
-    pub fn left(&mut self, report: ExitReport, now: f64) {
+    pub(crate) fn left(&mut self, report: ExitReport, now: f64) {
         let Some(state) = self.states.get_mut(report.process) else { return };
         let at = match &state.end {
             None => now,
@@ -138,7 +152,7 @@ impl JobMonitor {
     }
 
     /// Whether any process has said why it ends.
-    pub fn has_said(&self) -> bool {
+    pub(crate) fn has_said(&self) -> bool {
         self.states.iter().any(|s| matches!(s.end, Some((_, End::Said(..)))))
     }
 
@@ -179,53 +193,53 @@ impl JobMonitor {
     }
 
     /// The host of a process, as the list names it.
-    pub fn host_of(&self, process: usize) -> &str {
+    pub(crate) fn host_of(&self, process: usize) -> &str {
         self.hosts.of(process)
     }
 
     /// Whether all had leave to begin.
-    pub fn begun(&self) -> bool {
+    pub(crate) fn begun(&self) -> bool {
         self.begun
     }
 
     /// What to tell a person, once.
-    pub fn take_warnings(&mut self) -> Vec<String> {
+    pub(crate) fn take_warnings(&mut self) -> Vec<String> {
         std::mem::take(&mut self.warnings)
     }
 
     /// The run, once it can be resumed.
-    pub fn run_dir(&self) -> Option<&PathBuf> {
+    pub(crate) fn run_dir(&self) -> Option<&PathBuf> {
         self.run_dir.as_ref()
     }
 
     /// Whether they ended before their work was done, as they were asked to.
-    pub fn stopped(&self) -> bool {
+    pub(crate) fn stopped(&self) -> bool {
         self.stopped
     }
 
     /// Whether all have done their work, or as much as they were asked to.
-    pub fn done(&self) -> bool {
+    pub(crate) fn done(&self) -> bool {
         self.done_since().is_some()
     }
 
     /// When the last of them had, if all have.
-    pub fn done_since(&self) -> Option<f64> {
+    pub(crate) fn done_since(&self) -> Option<f64> {
         let ends = self.states.iter().map(|s| s.end.as_ref().filter(|(_, e)| *e == End::Done).map(|(at, _)| *at));
         ends.collect::<Option<Vec<_>>>()?.into_iter().max_by(f64::total_cmp)
     }
 
     /// Whether nobody has ever come.
-    pub fn nobody(&self) -> bool {
+    pub(crate) fn nobody(&self) -> bool {
         self.states.iter().all(|s| s.hello.is_none())
     }
 
     /// Whether a line is still open.
-    pub fn has_open_lines(&self) -> bool {
+    pub(crate) fn has_open_lines(&self) -> bool {
         self.states.iter().any(|s| s.hello.is_some() && s.end.is_none())
     }
 
     /// When the first sign of a failure came.
-    pub fn trouble(&self) -> Option<f64> {
+    pub(crate) fn trouble(&self) -> Option<f64> {
         let bad = |s: &ProcessState| match &s.end {
             Some((at, End::Said(..) | End::Lost(_) | End::Broke)) => Some(*at),
             _ => None,
@@ -234,7 +248,7 @@ impl JobMonitor {
     }
 
     /// The failure, if there is one to act on now. `over`: what starts processes has ended, so nobody else will speak.
-    pub fn verdict(&self, now: f64, over: bool) -> Option<Failure> {
+    pub(crate) fn verdict(&self, now: f64, over: bool) -> Option<Failure> {
         if let Some((why, at)) = &self.refused {
             // Process 0 first takes away the file that it has shown the others.
             let ready = over || self.states[0].end.is_some() || now - at > GRACE;
@@ -313,8 +327,9 @@ impl JobMonitor {
         let process = self.states.iter().position(|s| s.hello.is_none())?;
         let why = format!(
             "has not come up in {:.0} s; does its host start programs without asking for a password, and can it reach this \
-             machine? (--start-timeout gives it longer)",
-            self.limits.start
+             machine? ({} gives it longer)",
+            self.limits.start,
+            self.names.of(LaunchSetting::StartLimit)
         );
         Some(self.failure(process, How::Absent, why))
     }
@@ -333,8 +348,9 @@ impl JobMonitor {
         let others = open().count() - behind().count();
         let whom = if others > 0 { format!("while {others} others wait for it") } else { "nor has any other".into() };
         let why = format!(
-            "has done no step for {:.0} s (--step-timeout), {whom}; it is {} after step {least}",
+            "has done no step for {:.0} s ({}), {whom}; it is {} after step {least}",
             state.heartbeat.since,
+            self.names.of(LaunchSetting::StepLimit),
             state.heartbeat.doing.word()
         );
         Some(self.failure(process, How::Stuck, why))
@@ -342,7 +358,7 @@ impl JobMonitor {
 
     /// Adds to a failure by death what the starter said of it and what is known of memory. `killed_here`: processes of the
     /// control group of `launch` that the kernel has killed for memory meanwhile.
-    pub fn explain(&self, mut failure: Failure, said: &str, killed_here: u64) -> Failure {
+    pub(crate) fn explain(&self, mut failure: Failure, said: &str, killed_here: u64) -> Failure {
         if failure.how != How::Died {
             return failure;
         }

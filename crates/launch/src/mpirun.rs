@@ -3,6 +3,7 @@
 use crate::hosts::{Hosts, is_here};
 use crate::message::VARIABLE;
 use crate::ports::{DAEMONS, Ports};
+use crate::setting::{LaunchSetting, LaunchSettingNames};
 use nix::sys::signal::Signal;
 use paceline_base::{Error, Result};
 use std::ffi::OsString;
@@ -11,7 +12,7 @@ use std::process::{Command, Stdio};
 
 /// An MPI library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Library {
+pub(crate) enum Library {
     /// Open MPI.
     OpenMpi,
     /// MPICH, and what is made from it.
@@ -44,7 +45,7 @@ impl Library {
 
 /// How processes are started.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Starter {
+pub(crate) enum Starter {
     /// Open MPI's `mpirun`, of this major version.
     OpenMpi(PathBuf, u32),
     /// MPICH's `mpirun` (Hydra).
@@ -57,7 +58,7 @@ pub enum Starter {
 
 /// What is asked of a starter.
 #[derive(Clone, Debug)]
-pub struct Start<'a> {
+pub(crate) struct Start<'a> {
     /// Where.
     pub hosts: &'a Hosts,
     /// The program, and what follows it.
@@ -100,7 +101,7 @@ impl Start<'_> {
 
 impl Starter {
     /// The program to run.
-    pub fn program<'a>(&'a self, start: &Start<'a>) -> &'a Path {
+    pub(crate) fn program<'a>(&'a self, start: &Start<'a>) -> &'a Path {
         match self {
             Self::OpenMpi(path, _) | Self::Mpich(path) | Self::Srun(path, _) => path,
             Self::Direct => start.program,
@@ -108,7 +109,7 @@ impl Starter {
     }
 
     /// Its arguments.
-    pub fn arguments(&self, start: &Start<'_>) -> Vec<OsString> {
+    pub(crate) fn arguments(&self, start: &Start<'_>) -> Vec<OsString> {
         let mut words = match self {
             Self::OpenMpi(_, major) => open_mpi(*major, start),
             Self::Mpich(_) => mpich(start),
@@ -124,24 +125,24 @@ impl Starter {
     }
 
     /// The signal that ends it, with all processes.
-    pub fn end_signal(&self) -> Signal {
+    pub(crate) fn end_signal(&self) -> Signal {
         if self.is_shielded() { Signal::SIGINT } else { Signal::SIGTERM }
     }
 
     /// Whether it is not to hear SIGTERM. A scheduler that cancels a job sends it to everything at once; Open MPI's `mpirun` would kill all
     /// processes a second later, also those that write a checkpoint. It unblocks signals in what it starts.
-    pub fn is_shielded(&self) -> bool {
+    pub(crate) fn is_shielded(&self) -> bool {
         matches!(self, Self::OpenMpi(..))
     }
 
     /// Whether a line of standard output is the starter's own: MPICH tells there how a process ended.
-    pub fn says(&self, line: &str) -> bool {
+    pub(crate) fn says(&self, line: &str) -> bool {
         let its = ["=====", "=   ", "YOUR APPLICATION TERMINATED WITH"];
         matches!(self, Self::Mpich(_)) && its.iter().any(|w| line.starts_with(w))
     }
 
     /// Variables that it and the processes need beside those of the person, who may have set them differently.
-    pub fn variables(&self, start: &Start<'_>) -> Vec<(&'static str, String)> {
+    pub(crate) fn variables(&self, start: &Start<'_>) -> Vec<(&'static str, String)> {
         let Self::Mpich(_) = self else { return Vec::new() };
         let mut all = Vec::new();
         if start.is_local() {
@@ -165,7 +166,7 @@ impl Starter {
     }
 
     /// Whether a line of standard error is from the insides of the MPI library: `[host:123] ORTE_ERROR_LOG: …`.
-    pub fn mutters(&self, line: &str) -> bool {
+    pub(crate) fn mutters(&self, line: &str) -> bool {
         let Some((who, _)) = line.strip_prefix('[').and_then(|l| l.split_once(']')) else { return false };
         let number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
         match self {
@@ -176,12 +177,12 @@ impl Starter {
     }
 
     /// Whether a line of standard error begins or ends one of the starter's own texts: Open MPI draws a line.
-    pub fn frames(&self, line: &str) -> bool {
+    pub(crate) fn frames(&self, line: &str) -> bool {
         matches!(self, Self::OpenMpi(..)) && line.len() >= 60 && line.bytes().all(|b| b == b'-')
     }
 
     /// For a sentence.
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         match self {
             Self::OpenMpi(path, _) | Self::Mpich(path) | Self::Srun(path, _) => path.display().to_string(),
             Self::Direct => "the process".into(),
@@ -286,7 +287,7 @@ fn srun(library: Library, start: &Start<'_>) -> Vec<OsString> {
 }
 
 /// Variables that mean something to processes, and the token's.
-pub fn variables_to_pass(all: impl Iterator<Item = String>) -> Vec<String> {
+pub(crate) fn variables_to_pass(all: impl Iterator<Item = String>) -> Vec<String> {
     let wanted = |name: &String| {
         let prefixes = ["PACELINE_", "RUST_", "UCX_", "FI_"];
         let names = ["NO_COLOR", "LD_LIBRARY_PATH", "COLUMNS"];
@@ -299,7 +300,7 @@ pub fn variables_to_pass(all: impl Iterator<Item = String>) -> Vec<String> {
 }
 
 /// The library that this program was linked with; none if it was built without.
-pub fn linked() -> Option<Library> {
+pub(crate) fn linked() -> Option<Library> {
     if !paceline_comm::world::has_mpi() {
         return None;
     }
@@ -335,7 +336,8 @@ fn ask(path: &Path) -> Option<String> {
 ///
 /// # Errors
 /// If there is none, if this program has no MPI, or if the given one belongs to another library.
-pub fn find(hosts: &Hosts, given: Option<&Path>, slurm: bool) -> Result<Starter> {
+pub(crate) fn find(hosts: &Hosts, given: Option<&Path>, slurm: bool, names: LaunchSettingNames) -> Result<Starter> {
+    let name = names.of(LaunchSetting::Mpirun);
     if hosts.processes() == 1 && is_here(&hosts.all()[0].name) && given.is_none() {
         return Ok(Starter::Direct);
     }
@@ -354,10 +356,10 @@ pub fn find(hosts: &Hosts, given: Option<&Path>, slurm: bool) -> Result<Starter>
     };
     if let Some(path) = given {
         let said = ask(path).ok_or_else(|| {
-            Error::user(format!("--mpirun {}: cannot be run; give the path of mpirun, or leave it out", path.display()))
+            Error::user(format!("{name} {}: cannot be run; give the path of mpirun, or leave it out", path.display()))
         })?;
         let starter = starter_from(path, &said, library).ok_or_else(|| {
-            Error::user(format!("--mpirun {}: this is not the mpirun of Open MPI or MPICH, nor srun", path.display()))
+            Error::user(format!("{name} {}: this is not the mpirun of Open MPI or MPICH, nor srun", path.display()))
         })?;
         let other = match starter {
             Starter::OpenMpi(..) => library != Library::OpenMpi,
@@ -366,7 +368,7 @@ pub fn find(hosts: &Hosts, given: Option<&Path>, slurm: bool) -> Result<Starter>
         };
         if other {
             return Err(Error::user(format!(
-                "--mpirun {} belongs to another MPI library, but this paceline was built with {}; give its mpirun",
+                "{name} {} belongs to another MPI library, but this paceline was built with {}; give its mpirun",
                 path.display(),
                 library.name()
             )));
@@ -384,7 +386,7 @@ pub fn find(hosts: &Hosts, given: Option<&Path>, slurm: bool) -> Result<Starter>
         }
     }
     Err(Error::user(format!(
-        "no mpirun of {} is found, which this paceline was built with; install it ({}), or give --mpirun PATH",
+        "no mpirun of {} is found, which this paceline was built with; install it ({}), or give {name} PATH",
         library.name(),
         library.install()
     )))

@@ -17,13 +17,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 /// The variable that carries `attempt:folder` to processes.
-pub const LOG_VARIABLE: &str = "PACELINE_LAUNCH_LOG";
+pub(crate) const LOG_VARIABLE: &str = "PACELINE_LAUNCH_LOG";
 
 /// The hidden command of the helpers; the path of the log follows.
 pub const COPY_COMMAND: &str = "copy-output";
 
 /// `process-1-HOST-attempt-2.log`
-pub fn log_name(process: usize, host: &str, attempt: u32) -> String {
+pub(crate) fn log_name(process: usize, host: &str, attempt: u32) -> String {
     // A name of a host may hold what a name of a file may not.
     let host: String = host.chars().map(|c| if c.is_alphanumeric() || "-._".contains(c) { c } else { '_' }).collect();
     format!("process-{process}-{host}-attempt-{attempt}.log")

@@ -1,9 +1,10 @@
 //! The ports that a job may listen at, for clusters whose hosts are behind firewalls.
 
 use crate::hosts::Hosts;
+use crate::setting::{LaunchSetting, LaunchSettingNames};
 use paceline_base::{Error, Result};
 
-/// A range of ports, as `--ports 42000-42099`.
+/// A range of ports, as 42000-42099.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ports {
     /// The first, which is not 0.
@@ -32,12 +33,13 @@ impl Ports {
     ///
     /// # Errors
     /// If other jobs have taken so many that too few are left.
-    pub fn behind(self, own: u16, hosts: &Hosts) -> Result<Self> {
+    pub fn behind(self, own: u16, hosts: &Hosts, names: LaunchSettingNames) -> Result<Self> {
         let first = if (self.first..=self.last).contains(&own) { own.saturating_add(1) } else { self.first };
         let left = usize::from(self.last) + 1 - usize::from(first);
         if left < needed(hosts) {
             return Err(Error::user(format!(
-                "--ports {}-{}: the ports up to {own} are taken, and the {left} behind them are too few for {} of this job; give more",
+                "{} {}-{}: the ports up to {own} are taken, and the {left} behind them are too few for {} of this job; give more",
+                names.of(LaunchSetting::Ports),
                 self.first,
                 self.last,
                 needed(hosts)
@@ -50,12 +52,14 @@ impl Ports {
     ///
     /// # Errors
     /// With the number that is needed.
-    pub fn enough(self, hosts: &Hosts) -> Result<()> {
+    pub fn enough(self, hosts: &Hosts, names: LaunchSettingNames) -> Result<()> {
         let (there, needed) = (usize::from(self.last - self.first) + 1, 1 + needed(hosts));
         if there < needed {
             return Err(Error::user(format!(
-                "--ports {}-{}: these are {there} ports, but this job may need {needed} on a host; give more",
-                self.first, self.last
+                "{} {}-{}: these are {there} ports, but this job may need {needed} on a host; give more",
+                names.of(LaunchSetting::Ports),
+                self.first,
+                self.last
             )));
         }
         Ok(())
@@ -77,19 +81,20 @@ mod tests {
     fn a_range_is_large_enough_or_refused() {
         let ports = Ports::parse("42000-42099").unwrap();
         let hosts = Hosts::parse("a:2,b:1").unwrap();
-        assert_eq!(ports.behind(42000, &hosts).unwrap(), Ports { first: 42001, last: 42099 });
-        assert_eq!(ports.behind(9, &hosts).unwrap(), ports, "a port of its own elsewhere takes none");
-        assert_eq!(ports.behind(50000, &hosts).unwrap(), ports);
+        let names = LaunchSettingNames::default();
+        assert_eq!(ports.behind(42000, &hosts, names).unwrap(), Ports { first: 42001, last: 42099 });
+        assert_eq!(ports.behind(9, &hosts, names).unwrap(), ports, "a port of its own elsewhere takes none");
+        assert_eq!(ports.behind(50000, &hosts, names).unwrap(), ports);
         for taken in [42090, 42099] {
-            let e = ports.behind(taken, &hosts).unwrap_err();
+            let e = ports.behind(taken, &hosts, names).unwrap_err();
             assert!(e.message().contains(&format!("up to {taken} are taken")), "{e}");
         }
-        assert!(Ports { first: 65000, last: 65535 }.behind(65535, &hosts).is_err());
+        assert!(Ports { first: 65000, last: 65535 }.behind(65535, &hosts, names).is_err());
         for wrong in ["", "42000", "0-9", "9-8", "1-70000", "a-b"] {
             assert!(Ports::parse(wrong).is_err(), "{wrong}");
         }
-        ports.enough(&hosts).unwrap();
-        let e = Ports { first: 42000, last: 42009 }.enough(&hosts).unwrap_err();
+        ports.enough(&hosts, names).unwrap();
+        let e = Ports { first: 42000, last: 42009 }.enough(&hosts, names).unwrap_err();
         assert!(e.message().contains("10 ports") && e.message().contains("need 11"), "{e}");
     }
 }

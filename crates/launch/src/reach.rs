@@ -2,6 +2,7 @@
 //! does not come up.
 
 use crate::hosts::{Hosts, is_here};
+use crate::setting::{LaunchSetting, LaunchSettingNames};
 use paceline_base::{Error, Result};
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
@@ -13,24 +14,26 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Checks that every other host has an address and answers where ssh listens. All at once.
-pub fn by_ssh(hosts: &Hosts) -> Result<()> {
+pub(crate) fn by_ssh(hosts: &Hosts, names: LaunchSettingNames) -> Result<()> {
     std::thread::scope(|scope| {
         let others = hosts.all().iter().filter(|h| !is_here(&h.name));
-        let asked: Vec<_> = others.map(|h| scope.spawn(|| one_by_ssh(&h.name))).collect();
+        let asked: Vec<_> = others.map(|h| scope.spawn(move || one_by_ssh(&h.name, names))).collect();
         asked.into_iter().try_for_each(|a| a.join().unwrap_or_else(|_| Err(Error::internal("a check panicked"))))
     })
 }
 
-fn one_by_ssh(host: &str) -> Result<()> {
+fn one_by_ssh(host: &str, names: LaunchSettingNames) -> Result<()> {
+    let agent = names.of(LaunchSetting::Agent);
     // ssh may know the host under another address and port, or behind another host.
     let said = Command::new("ssh").args(["-G", "--", host]).stdin(Stdio::null()).output();
     let said = said.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).map_err(|e| {
         Error::user(format!(
-            "ssh cannot be run ({e}), and {host} is another host; install it, or give launch another way (--agent PATH)"
+            "ssh cannot be run ({e}), and {host} is another host; install it, or give launch another way ({agent} PATH)"
         ))
     })?;
     let Some((name, port)) = destination(&said, host) else { return Ok(()) };
-    let unknown = |why: String| Error::user(format!("host {host} is not known: {why}; check the name in --hosts"));
+    let list = names.of(LaunchSetting::Hosts);
+    let unknown = |why: String| Error::user(format!("host {host} is not known: {why}; check the name in {list}"));
     let addresses: Vec<SocketAddr> = (name.as_str(), port).to_socket_addrs().map_err(|e| unknown(plain(&e)))?.collect();
     let mut last = None;
     for address in &addresses {
@@ -41,13 +44,13 @@ fn one_by_ssh(host: &str) -> Result<()> {
     }
     let why = last.map_or_else(|| "no address".into(), |e| plain(&e));
     Err(Error::user(format!(
-        "host {host} does not answer at port {port} ({why}); start sshd there, open the port, or give launch another way (--agent PATH)"
+        "host {host} does not answer at port {port} ({why}); start sshd there, open the port, or give launch another way ({agent} PATH)"
     )))
 }
 
 /// Other hosts, and where they answered before anything was started: at least by saying that no program listens there.
 /// A host that never answers (a firewall) is not found missing later.
-pub struct Answering {
+pub(crate) struct Answering {
     hosts: Vec<(String, SocketAddr)>,
     /// Stands in for ssh.
     agent: Option<PathBuf>,
@@ -55,7 +58,7 @@ pub struct Answering {
 
 impl Answering {
     /// Asks all hosts at once.
-    pub fn ask(hosts: &Hosts, agent: Option<&Path>) -> Self {
+    pub(crate) fn ask(hosts: &Hosts, agent: Option<&Path>) -> Self {
         let others: Vec<&str> = hosts.all().iter().map(|h| h.name.as_str()).filter(|name| !is_here(name)).collect();
         let ask = |name: &str| {
             let at = place(name, agent)?;
@@ -66,7 +69,7 @@ impl Answering {
     }
 
     /// Those of `hosts` that do not answer now, with why: at their port, or, if all do, when a program is to run there.
-    pub fn missing(&self, hosts: &Hosts) -> Vec<(String, String)> {
+    pub(crate) fn missing(&self, hosts: &Hosts) -> Vec<(String, String)> {
         let wanted = |name: &str| hosts.all().iter().any(|h| h.name == name);
         let known: Vec<&(String, SocketAddr)> = self.hosts.iter().filter(|(name, _)| wanted(name)).collect();
         let silent = at_once(&known, |(name, at)| answers(*at).err().map(|e| (name.clone(), plain(&e))));
@@ -145,7 +148,7 @@ fn ended_well(mut child: Child, patience: Duration) -> std::result::Result<(), S
 }
 
 /// "host b does not answer (no route to host), nor does c".
-pub fn missing_words(missing: &[(String, String)]) -> Option<(String, String)> {
+pub(crate) fn missing_words(missing: &[(String, String)]) -> Option<(String, String)> {
     let ((first, why), rest) = missing.split_first()?;
     let others: Vec<&str> = rest.iter().map(|(name, _)| name.as_str()).collect();
     let nor = if others.is_empty() { String::new() } else { format!(", nor does {}", others.join(", ")) };
@@ -166,12 +169,12 @@ fn destination(said: &str, host: &str) -> Option<(String, u16)> {
 
 /// The address of this machine that the hosts reach: this machine's own for itself, else that from which packets to the
 /// first other host leave, or the one in the given network.
-pub fn own_address(hosts: &Hosts, network: Option<&str>) -> Result<IpAddr> {
+pub(crate) fn own_address(hosts: &Hosts, network: Option<&str>, names: LaunchSettingNames) -> Result<IpAddr> {
     if hosts.are_here() {
         return Ok(IpAddr::from([127, 0, 0, 1]));
     }
     if let Some(network) = network {
-        return in_network(network).map(|(address, _)| address);
+        return in_network(network, names).map(|(address, _)| address);
     }
     let other = hosts.all().iter().find(|h| !is_here(&h.name)).map_or("", |h| &h.name);
     let routed = (other, 9).to_socket_addrs().ok().and_then(|mut all| {
@@ -183,14 +186,16 @@ pub fn own_address(hosts: &Hosts, network: Option<&str>) -> Result<IpAddr> {
     });
     routed.ok_or_else(|| {
         Error::user(format!(
-            "there is no way from here to host {other}: check its name; or give --address IP, where hosts reach this machine"
+            "there is no way from here to host {other}: check its name; or give {} IP, where hosts reach this machine",
+            names.of(LaunchSetting::Address)
         ))
     })
 }
 
 /// This machine's address in a network such as `10.0.0.0/24`, and the interface that has it.
-pub fn in_network(network: &str) -> Result<(IpAddr, String)> {
-    let wrong = || Error::user(format!("--interface {network}: give a network such as 10.0.0.0/24"));
+pub(crate) fn in_network(network: &str, names: LaunchSettingNames) -> Result<(IpAddr, String)> {
+    let name = names.of(LaunchSetting::Interface);
+    let wrong = || Error::user(format!("{name} {network}: give a network such as 10.0.0.0/24"));
     let (base, bits) = network.split_once('/').ok_or_else(wrong)?;
     let base: IpAddr = base.parse().map_err(|_| wrong())?;
     let bits: u32 = bits.parse().ok().filter(|&b| b <= if base.is_ipv4() { 32 } else { 128 }).ok_or_else(wrong)?;
@@ -207,7 +212,7 @@ pub fn in_network(network: &str) -> Result<(IpAddr, String)> {
             return Ok((ip, interface.interface_name));
         }
     }
-    Err(Error::user(format!("--interface {network}: this machine has no address in it; `ip addr` shows those it has")))
+    Err(Error::user(format!("{name} {network}: this machine has no address in it; `ip addr` shows those it has")))
 }
 
 fn within(ip: IpAddr, base: IpAddr, bits: u32) -> bool {
@@ -237,12 +242,12 @@ mod tests {
         assert!(within(ip("10.0.0.7"), ip("10.0.0.0"), 24) && !within(ip("10.0.1.7"), ip("10.0.0.0"), 24));
         assert!(within(ip("1.2.3.4"), ip("0.0.0.0"), 0) && within(ip("fd00::1"), ip("fd00::"), 8));
         assert!(!within(ip("::1"), ip("10.0.0.0"), 0));
-        assert_eq!(in_network("127.0.0.0/8").unwrap(), (ip("127.0.0.1"), "lo".into()));
+        assert_eq!(in_network("127.0.0.0/8", LaunchSettingNames::default()).unwrap(), (ip("127.0.0.1"), "lo".into()));
         for wrong in ["", "eth0", "10.0.0.0", "10.0.0.0/33", "x/8", "203.0.113.0/24"] {
-            let e = in_network(wrong).unwrap_err();
+            let e = in_network(wrong, LaunchSettingNames::default()).unwrap_err();
             assert_eq!(e.kind(), paceline_base::Kind::User, "{wrong}");
         }
-        assert_eq!(own_address(&Hosts::here(2), None).unwrap(), ip("127.0.0.1"));
+        assert_eq!(own_address(&Hosts::here(2), None, LaunchSettingNames::default()).unwrap(), ip("127.0.0.1"));
     }
 
     #[test]
@@ -280,7 +285,8 @@ mod tests {
 
     #[test]
     fn an_unknown_host_is_named() {
-        let e = own_address(&Hosts::parse("no-such-host.invalid:1").unwrap(), None).unwrap_err();
-        assert!(e.message().contains("no-such-host.invalid") && e.message().contains("--address"), "{e}");
+        let e = own_address(&Hosts::parse("no-such-host.invalid:1").unwrap(), None, LaunchSettingNames::default())
+            .unwrap_err();
+        assert!(e.message().contains("no-such-host.invalid") && e.message().contains("give address IP"), "{e}");
     }
 }

@@ -1,6 +1,7 @@
 //! The hosts that a batch system gave this job: Slurm and PBS, by their variables.
 
 use crate::hosts::Hosts;
+use crate::setting::{LaunchSetting, LaunchSettingNames};
 use paceline_base::{Error, Result};
 
 /// Who gave the hosts.
@@ -16,15 +17,19 @@ pub enum Scheduler {
 pub fn detect(
     variable: impl Fn(&str) -> Option<String>,
     read: impl Fn(&str) -> std::io::Result<String>,
+    names: LaunchSettingNames,
 ) -> Result<Option<(Scheduler, Hosts)>> {
     if let (Some(job), Some(nodes)) = (variable("SLURM_JOB_ID"), variable("SLURM_JOB_NODELIST")) {
-        let wrong = |what: &str| Error::user(format!("Slurm job {job}: {what}; give --hosts or --np instead"));
-        let names = expand(&nodes).ok_or_else(|| wrong(&format!("SLURM_JOB_NODELIST={nodes} is not understood")))?;
-        let tasks = variable("SLURM_TASKS_PER_NODE").unwrap_or_else(|| format!("1(x{})", names.len()));
+        let wrong = |what: &str| {
+            let (hosts, processes) = (names.of(LaunchSetting::Hosts), names.of(LaunchSetting::Processes));
+            Error::user(format!("Slurm job {job}: {what}; give {hosts} or {processes} instead"))
+        };
+        let hosts = expand(&nodes).ok_or_else(|| wrong(&format!("SLURM_JOB_NODELIST={nodes} is not understood")))?;
+        let tasks = variable("SLURM_TASKS_PER_NODE").unwrap_or_else(|| format!("1(x{})", hosts.len()));
         let counts = repeat(&tasks)
-            .filter(|c| c.len() == names.len())
-            .ok_or_else(|| wrong(&format!("SLURM_TASKS_PER_NODE={tasks} does not fit {} nodes", names.len())))?;
-        return Ok(Some((Scheduler::Slurm, Hosts::from_pairs(names.into_iter().zip(counts)))));
+            .filter(|c| c.len() == hosts.len())
+            .ok_or_else(|| wrong(&format!("SLURM_TASKS_PER_NODE={tasks} does not fit {} nodes", hosts.len())))?;
+        return Ok(Some((Scheduler::Slurm, Hosts::from_pairs(hosts.into_iter().zip(counts)))));
     }
     if let Some(file) = variable("PBS_NODEFILE") {
         let text = read(&file).map_err(|e| Error::io("read PBS_NODEFILE", file.as_ref(), &e))?;
@@ -93,7 +98,7 @@ mod tests {
     fn check(variables: &[(&str, &str)], expected: Option<(Scheduler, &str)>) {
         let of = |name: &str| variables.iter().find(|(n, _)| *n == name).map(|(_, v)| v.to_string());
         let read = |_: &str| Ok("a\na\nb\n".to_string());
-        let found = detect(of, read).unwrap().map(|(s, h)| (s, h.to_string()));
+        let found = detect(of, read, LaunchSettingNames::default()).unwrap().map(|(s, h)| (s, h.to_string()));
         assert_eq!(found.as_ref().map(|(s, h)| (*s, h.as_str())), expected);
     }
 
@@ -123,8 +128,11 @@ mod tests {
                 "SLURM_TASKS_PER_NODE" => Some(tasks.into()),
                 _ => None,
             };
-            let e = detect(of, |_| Ok(String::new())).unwrap_err();
-            assert!(e.message().contains("Slurm job 7") && e.message().contains("--hosts"), "{e}");
+            let e = detect(of, |_| Ok(String::new()), LaunchSettingNames::default()).unwrap_err();
+            assert!(
+                e.message().contains("Slurm job 7") && e.message().contains("give hosts or processes instead"),
+                "{e}"
+            );
         }
     }
 }

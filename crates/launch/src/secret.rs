@@ -12,7 +12,7 @@ const BLOCK: usize = 64;
 
 /// Who proves: what one side says must not do for the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub(crate) enum Side {
     /// A process of the job, with its number and how many there are.
     Process(usize, usize),
     /// The watcher.
@@ -20,7 +20,7 @@ pub enum Side {
 }
 
 /// 32 hexadecimal digits that nobody can guess: a token, or a number that is used once.
-pub fn random() -> Result<String> {
+pub(crate) fn random() -> Result<String> {
     let mut bytes = [0u8; 16];
     let path = Path::new("/dev/urandom");
     let mut file = std::fs::File::open(path).map_err(|e| Error::io("read", path, &e))?;
@@ -29,7 +29,7 @@ pub fn random() -> Result<String> {
 }
 
 /// What proves that `side` knows the token, for these two random numbers only.
-pub fn proof(token: &str, side: Side, of_launch: &str, of_process: &str) -> String {
+pub(crate) fn proof(token: &str, side: Side, of_launch: &str, of_process: &str) -> String {
     let who = match side {
         Side::Process(number, all) => format!("process {number} of {all}"),
         Side::Launch => "launch".into(),
@@ -38,7 +38,7 @@ pub fn proof(token: &str, side: Side, of_launch: &str, of_process: &str) -> Stri
 }
 
 /// Whether two proofs are equal, in a time that does not tell where they differ.
-pub fn same(a: &str, b: &str) -> bool {
+pub(crate) fn same(a: &str, b: &str) -> bool {
     a.len() == b.len() && a.bytes().zip(b.bytes()).fold(0, |different, (x, y)| different | (x ^ y)) == 0
 }
 

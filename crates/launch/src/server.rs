@@ -6,6 +6,7 @@
 
 use crate::message::{ClientMessage, Hello, ServerMessage, line};
 use crate::secret::{self, Side, proof, same};
+use crate::setting::{LaunchSetting, LaunchSettingNames};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use paceline_base::{Error, Result};
 use std::collections::{BTreeMap, VecDeque};
@@ -32,7 +33,7 @@ const DEADLINE: Duration = Duration::from_secs(5);
 const BACK_OFF: Duration = Duration::from_millis(50);
 
 /// What happened on the lines.
-pub enum Heard {
+pub(crate) enum Heard {
     /// A process of this attempt said something.
     Message(u32, usize, ClientMessage),
     /// Its line ended.
@@ -51,7 +52,7 @@ struct Open {
 type Shared = Mutex<Option<Open>>;
 
 /// Listens as long as it lives.
-pub struct Server {
+pub(crate) struct Server {
     address: SocketAddr,
     open: Arc<Shared>,
 }
@@ -62,20 +63,22 @@ fn lock(open: &Shared) -> MutexGuard<'_, Option<Open>> {
 
 /// Where to listen, and under which address others reach it.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub(crate) struct Place {
     /// An address of this machine.
     pub listen: IpAddr,
     /// What processes are told.
     pub address: IpAddr,
     /// The first of these that is free; `0..=0`: any.
     pub ports: RangeInclusive<u16>,
+    /// What the user calls the settings.
+    pub names: LaunchSettingNames,
 }
 
 impl Place {
     /// At this address, at any port.
     #[cfg(test)]
-    pub fn at(address: IpAddr) -> Self {
-        Self { listen: address, address, ports: 0..=0 }
+    pub(crate) fn at(address: IpAddr) -> Self {
+        Self { listen: address, address, ports: 0..=0, names: LaunchSettingNames::default() }
     }
 
     fn bind(&self) -> Result<TcpListener> {
@@ -86,23 +89,33 @@ impl Place {
                 Err(e) => last = Some(e),
             }
         }
-        let Some(e) = last else { return Err(Error::user("--ports has no port")) };
+        let name = |setting| self.names.of(setting);
+        let Some(e) = last else {
+            return Err(Error::user(format!("{} has no port", name(LaunchSetting::Ports))));
+        };
         if e.kind() == ErrorKind::AddrNotAvailable {
             return Err(Error::user(format!(
-                "{} is not an address of this machine (`ip addr` shows those it has); give another --address, or, if others \
-                 reach this machine under that one (a forwarded port), --listen with one of its own",
-                self.listen
+                "{} is not an address of this machine (`ip addr` shows those it has); give another {}, or, if others \
+                 reach this machine under that one (a forwarded port), {} with one of its own",
+                self.listen,
+                name(LaunchSetting::Address),
+                name(LaunchSetting::Listen)
             )));
         }
         let (first, last) = (self.ports.start(), self.ports.end());
         let port = if first == last { format!("port {first}") } else { format!("any port of {first}-{last}") };
-        Err(Error::user(format!("cannot listen at {port} of {}: {e}; give another --port or --ports", self.listen)))
+        Err(Error::user(format!(
+            "cannot listen at {port} of {}: {e}; give another {} or {}",
+            self.listen,
+            name(LaunchSetting::Port),
+            name(LaunchSetting::Ports)
+        )))
     }
 }
 
 impl Server {
     /// Listens at a place.
-    pub fn listen(place: &Place, heard: impl Fn(Heard) + Send + Clone + 'static) -> Result<Self> {
+    pub(crate) fn listen(place: &Place, heard: impl Fn(Heard) + Send + Clone + 'static) -> Result<Self> {
         let listener = place.bind()?;
         let cannot = |e: std::io::Error| Error::failure(format!("cannot listen at {}: {e}", place.listen));
         listener.set_nonblocking(true).map_err(cannot)?;
@@ -117,18 +130,18 @@ impl Server {
     }
 
     /// The port at which it listens.
-    pub fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         self.address.port()
     }
 
     /// Lets the processes of an attempt connect, and gives what their variable must be.
-    pub fn admit(&self, attempt: u32, token: &str, processes: usize, timeout: f64) -> String {
+    pub(crate) fn admit(&self, attempt: u32, token: &str, processes: usize, timeout: f64) -> String {
         *lock(&self.open) = Some(Open { attempt, token: token.into(), processes, timeout, lines: BTreeMap::new() });
         format!("{}:{token}", self.address)
     }
 
     /// Sends a message to all that are connected.
-    pub fn tell(&self, message: &ServerMessage) {
+    pub(crate) fn tell(&self, message: &ServerMessage) {
         let text = line(message);
         if let Some(open) = &mut *lock(&self.open) {
             for stream in open.lines.values() {
@@ -138,7 +151,7 @@ impl Server {
     }
 
     /// Ends all lines; processes end with them.
-    pub fn cut(&self) {
+    pub(crate) fn cut(&self) {
         if let Some(open) = lock(&self.open).take() {
             open.lines.values().for_each(|s| drop(s.shutdown(Shutdown::Both)));
         }
@@ -308,6 +321,8 @@ fn read<R: BufRead>(reader: &mut R, text: &mut String) -> std::io::Result<bool> 
 }
 
 /// Hands everything on to a channel.
-pub fn to_channel<T: From<Heard> + Send + 'static>(sender: Sender<T>) -> impl Fn(Heard) + Send + Clone + 'static {
+pub(crate) fn to_channel<T: From<Heard> + Send + 'static>(
+    sender: Sender<T>,
+) -> impl Fn(Heard) + Send + Clone + 'static {
     move |heard| drop(sender.send(heard.into()))
 }

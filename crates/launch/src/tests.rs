@@ -318,10 +318,11 @@ fn a_port_of_the_range_is_taken_and_an_address_of_others_is_refused() {
     assert!(server.port() > first && server.port() <= first + 50);
     let place = Place { ports: first..=first, ..Place::at(here) };
     let e = Server::listen(&place, to_channel(sender.clone())).err().unwrap();
-    assert!(e.message().contains(&format!("port {first}")) && e.message().contains("--ports"), "{e}");
+    assert!(e.message().contains(&format!("port {first}")) && e.message().contains("port or ports"), "{e}");
     let e = Server::listen(&Place::at([203, 0, 113, 9].into()), to_channel(sender)).err().unwrap();
     assert!(
-        e.message().contains("203.0.113.9 is not an address of this machine") && e.message().contains("--listen"),
+        e.message().contains("203.0.113.9 is not an address of this machine")
+            && e.message().contains("listen with one of its own"),
         "{e}"
     );
 }

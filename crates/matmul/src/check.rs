@@ -17,7 +17,7 @@
 
 use serde::{Deserialize, Serialize};
 
-pub use paceline_kernels::cpu::VECTORS;
+pub(crate) use paceline_kernels::cpu::VECTORS;
 
 /// Standard deviations of a row's difference that rounding explains.
 const SIGMAS: f64 = 8.0;
@@ -71,7 +71,7 @@ impl Verified {
 }
 
 /// What differences are measured by.
-pub struct Norms<'a> {
+pub(crate) struct Norms<'a> {
     /// Squared norms of the rows of A.
     pub left: &'a [f64],
     /// Squared norm of B.
@@ -101,12 +101,12 @@ impl Norms<'_> {
 }
 
 /// Whether the roundings of one element explain a difference, given the sum of its products' sizes.
-pub fn explains(difference: f64, sizes: f64, roundings: usize) -> bool {
+pub(crate) fn explains(difference: f64, sizes: f64, roundings: usize) -> bool {
     difference.abs() <= roundings as f64 * (UNIT * (1.0 + 1e-4) * sizes + SMALLEST)
 }
 
 /// What a comparison found, and what it could not decide.
-pub struct Compared {
+pub(crate) struct Compared {
     /// Right, unless a doubtful row is not.
     pub verified: Verified,
     /// Rows to compute again, the worst first; none if the product is wrong anyway.
@@ -114,7 +114,7 @@ pub struct Compared {
 }
 
 /// Compares, row by row. `z` is A·(B·x) and `w` is C·x, vectors side by side.
-pub fn compare(z: &[f64], w: &[f64], norms: &Norms<'_>) -> Compared {
+pub(crate) fn compare(z: &[f64], w: &[f64], norms: &Norms<'_>) -> Compared {
     let n = norms.left.len();
     let (mut worst, mut row, mut right) = (0.0f64, 0, true);
     let mut doubtful: Vec<(f64, usize)> = Vec::new();

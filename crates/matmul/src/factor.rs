@@ -7,7 +7,7 @@ use paceline_base::{Error, Result};
 use std::path::Path;
 
 /// A factor of a product.
-pub enum Factor {
+pub(crate) enum Factor {
     /// Uniform numbers in [−1, 1): functions of (seed, matrix, row, column) alone.
     Made {
         /// Decides all elements.
@@ -21,7 +21,7 @@ pub enum Factor {
 
 impl Factor {
     /// A square matrix in a file.
-    pub fn open(path: &Path) -> Result<Self> {
+    pub(crate) fn open(path: &Path) -> Result<Self> {
         let npy = Npy::open(path)?;
         let (rows, columns) = npy.shape;
         if rows != columns {
@@ -37,7 +37,7 @@ impl Factor {
     }
 
     /// Rows and columns, if they are given.
-    pub fn n(&self) -> Option<usize> {
+    pub(crate) fn n(&self) -> Option<usize> {
         match self {
             Factor::Made { .. } => None,
             Factor::Read(npy) => Some(npy.shape.0),
@@ -45,7 +45,7 @@ impl Factor {
     }
 
     /// Makes or reads a block.
-    pub fn fill(&self, blocks: &Blocks, (i, j): (usize, usize), out: &mut [f32]) -> Result<()> {
+    pub(crate) fn fill(&self, blocks: &Blocks, (i, j): (usize, usize), out: &mut [f32]) -> Result<()> {
         let (row, column) = (blocks.start(i), blocks.start(j));
         let [rows, columns] = [i, j].map(|at| blocks.extent(at));
         match self {

@@ -26,6 +26,7 @@ mod npy;
 mod output;
 mod prepare;
 mod rank;
+mod setting;
 mod slab;
 #[cfg(test)]
 mod tests;
@@ -34,6 +35,7 @@ pub use blocks::{Blocks, Layout, Matrix, Move, Piece, Placement, Product, Work};
 pub use check::Verified;
 pub use cost::{Burden, Cost, Keeping, Speeds};
 pub use npy::Npy;
+pub use setting::{MatmulSetting, MatmulSettingNames};
 
 use output::Output;
 use paceline_base::{Error, Result};
@@ -71,6 +73,8 @@ pub struct MatmulOptions {
     pub seed: u64,
     /// Added to one element of the product before it is checked.
     pub inject: Option<f32>,
+    /// What the user calls the settings, for errors.
+    pub names: MatmulSettingNames,
 }
 
 impl Default for MatmulOptions {
@@ -88,6 +92,7 @@ impl Default for MatmulOptions {
             memory: None,
             seed: 1,
             inject: None,
+            names: MatmulSettingNames::default(),
         }
     }
 }
@@ -200,7 +205,8 @@ pub fn matmul(
                 // If it does not start, its end of the connection is dropped, and the others fail instead of waiting.
                 std::thread::Builder::new().spawn_scoped(scope, work).map_err(|e| {
                     Error::failure(format!(
-                        "the thread of rank {i} cannot start ({e}): {i} of {local} were started; use fewer --ranks"
+                        "the thread of rank {i} cannot start ({e}): {i} of {local} were started; use fewer {}",
+                        options.names.of(MatmulSetting::Ranks)
                     ))
                 })
             })

@@ -3,7 +3,7 @@
 //! The temporary file lies beside it as `.NAME.PROCESS.tmp`, and process 0 holds a lock on it. What a killed job left, whose
 //! lock nobody holds, is removed by the next one with the same `--out`.
 
-use crate::{MatmulOptions, Npy};
+use crate::{MatmulOptions, MatmulSetting, MatmulSettingNames, Npy};
 use paceline_base::{Error, Result};
 use paceline_comm::World;
 use paceline_comm::agree;
@@ -11,7 +11,7 @@ use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
 /// The file of the product, under a temporary name until it is complete.
-pub struct Output {
+pub(crate) struct Output {
     /// To be written to by all ranks.
     pub npy: Npy,
     temporary: PathBuf,
@@ -23,9 +23,9 @@ pub struct Output {
 
 impl Output {
     /// Process 0 makes it, and all open it.
-    pub fn prepare(options: &MatmulOptions, n: usize, world: &mut World) -> Result<Option<Self>> {
+    pub(crate) fn prepare(options: &MatmulOptions, n: usize, world: &mut World) -> Result<Option<Self>> {
         let Some(path) = &options.out else { return Ok(None) };
-        let made = if world.process() == 0 { Self::create(path, n).map(Some) } else { Ok(None) };
+        let made = if world.process() == 0 { Self::create(path, n, options.names).map(Some) } else { Ok(None) };
         let made = agree(world, made)?;
         let (temporary, lock) = made.map_or((PathBuf::new(), None), |(temporary, lock)| (temporary, Some(lock)));
         let told = world.broadcast(temporary.to_string_lossy().into_owned().into_bytes())?;
@@ -39,15 +39,19 @@ impl Output {
         Ok(Some(Self { npy: opened?, temporary, path: path.clone(), done: world.process() != 0, _lock: lock }))
     }
 
-    fn create(path: &Path, n: usize) -> Result<(PathBuf, File)> {
+    fn create(path: &Path, n: usize, names: MatmulSettingNames) -> Result<(PathBuf, File)> {
         if path.exists() {
-            return Err(Error::user(format!("{} exists; give another --out, or move it away", path.display())));
+            return Err(Error::user(format!(
+                "{} exists; give another {}, or move it away",
+                path.display(),
+                names.of(MatmulSetting::Out)
+            )));
         }
         let name = path
             .file_name()
             .ok_or_else(|| Error::user(format!("cannot write {}: it does not end in a file name", path.display())))?;
         let name = name.to_string_lossy();
-        sweep(path, &name)?;
+        sweep(path, &name, names)?;
         let temporary = path.with_file_name(format!(".{name}.{}.tmp", std::process::id()));
         Npy::create(&temporary, (n, n))?;
         let lock = File::open(&temporary).map_err(|e| Error::io("open", &temporary, &e))?;
@@ -56,7 +60,7 @@ impl Output {
     }
 
     /// Gives it its name.
-    pub fn finish(mut self, world: &mut World) -> Result<()> {
+    pub(crate) fn finish(mut self, world: &mut World) -> Result<()> {
         let renamed = if world.process() == 0 {
             std::fs::rename(&self.temporary, &self.path).map_err(|e| Error::io("write", &self.path, &e))
         } else {
@@ -86,7 +90,7 @@ fn is_temporary(file: &str, name: &str) -> bool {
 ///
 /// # Errors
 /// If one is still being written.
-fn sweep(path: &Path, name: &str) -> Result<()> {
+fn sweep(path: &Path, name: &str, names: MatmulSettingNames) -> Result<()> {
     let folder = path.parent().filter(|p| *p != Path::new("")).unwrap_or(Path::new("."));
     let entries = std::fs::read_dir(folder).map_err(|e| Error::io("write to", folder, &e))?;
     for entry in entries.flatten().filter(|e| is_temporary(&e.file_name().to_string_lossy(), name)) {
@@ -99,9 +103,10 @@ fn sweep(path: &Path, name: &str) -> Result<()> {
             }
             Err(TryLockError::WouldBlock) => {
                 return Err(Error::user(format!(
-                    "another job is writing {}, as {}; let it end, or give another --out",
+                    "another job is writing {}, as {}; let it end, or give another {}",
                     path.display(),
-                    left.display()
+                    left.display(),
+                    names.of(MatmulSetting::Out)
                 )));
             }
             Err(TryLockError::Error(_)) => {} // no locks here: nobody can tell whether it is in use
@@ -120,14 +125,14 @@ mod tests {
         let path = |name: &str| folder.path().join(name);
         let files = [".c.npy.17.tmp", ".c.npy.18.tmp", ".cc.npy.17.tmp", ".c.npy.x.tmp", "c.npy.17.tmp", ".c.npy.tmp"];
         files.iter().for_each(|f| std::fs::write(path(f), "").unwrap());
-        sweep(&path("c.npy"), "c.npy").unwrap();
+        sweep(&path("c.npy"), "c.npy", MatmulSettingNames::default()).unwrap();
         let left: Vec<bool> = files.iter().map(|f| path(f).exists()).collect();
         assert_eq!(left, [false, false, true, true, true, true]);
         // One that is in use is left, and said.
         std::fs::write(path(files[0]), "").unwrap();
         let held = File::open(path(files[0])).unwrap();
         held.try_lock().unwrap();
-        let error = sweep(&path("c.npy"), "c.npy").unwrap_err();
+        let error = sweep(&path("c.npy"), "c.npy", MatmulSettingNames::default()).unwrap_err();
         assert!(error.message().contains("another job is writing"), "{error}");
         assert!(path(files[0]).exists());
     }

@@ -1,7 +1,7 @@
 //! Before anything is made: whether the options make sense on every process, and whether all fits into memory.
 
 use crate::factor::Factor;
-use crate::{Blocks, Cost, Keeping, Layout, MatmulOptions, Placement, Product};
+use crate::{Blocks, Cost, Keeping, Layout, MatmulOptions, MatmulSetting as Setting, Placement, Product};
 use paceline_base::text::bytes;
 use paceline_base::{Error, Result};
 use paceline_comm::World;
@@ -11,7 +11,7 @@ use paceline_system::machine;
 const MOST_BLOCKS: usize = 500;
 
 /// Options that make sense.
-pub struct Checked {
+pub(crate) struct Checked {
     pub blocks: Blocks,
     pub factors: Vec<Factor>,
     pub local: usize,
@@ -23,32 +23,39 @@ pub struct Checked {
 
 impl Checked {
     /// Looks at all options; files are opened.
-    pub fn new(options: &MatmulOptions, world: &mut World) -> Result<Self> {
-        let wrong = |words: &str| Err(Error::user(words));
+    pub(crate) fn new(options: &MatmulOptions, world: &mut World) -> Result<Self> {
+        let wrong = |words: String| Err(Error::user(words));
+        let name = |setting| options.names.of(setting);
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
         let local = options.ranks.unwrap_or(if world.processes() > 1 { 1 } else { cores });
-        paceline_system::threads::check_threads("--ranks", local, 1)?;
+        paceline_system::threads::check_threads(name(Setting::Ranks), local, 1)?;
         // All processes must come to this, whatever is wrong with the options.
         let counts = world.gather(&(local as u64).to_le_bytes())?;
         let counts: Vec<usize> =
             counts.iter().map(|b| b[..].try_into().map_or(0, |b| u64::from_le_bytes(b) as usize)).collect();
         let ranks: usize = counts.iter().sum();
         if counts.contains(&0) {
-            return wrong("no ranks: give --ranks at least 1");
+            return wrong(format!("no ranks: give {} at least 1", name(Setting::Ranks)));
         }
         if ranks > 4096 {
-            return wrong("more than 4096 ranks: give fewer");
+            return wrong("more than 4096 ranks: give fewer".into());
         }
         if options.layouts.is_empty() {
-            return wrong("no layout: give summa, diagonal or both");
+            return wrong("no layout: give summa, diagonal or both".into());
         }
         if options.product != Product::Ab && options.b.is_some() {
-            return wrong("only A·B has a second factor: leave --b out, or give --product ab");
+            return wrong(format!(
+                "only A·B has a second factor: leave {} out, or give {} ab",
+                name(Setting::B),
+                name(Setting::Product)
+            ));
         }
         if options.product == Product::Trace && options.out.is_some() {
-            return wrong(
-                "the trace is one number, and there is no product to write: leave --out out, or give --product aa",
-            );
+            return wrong(format!(
+                "the trace is one number, and there is no product to write: leave {} out, or give {} aa",
+                name(Setting::Out),
+                name(Setting::Product)
+            ));
         }
         let mut factors = Vec::new();
         for (matrix, path) in [(0, &options.a), (1, &options.b)] {
@@ -62,30 +69,37 @@ impl Checked {
         }
         let sizes: Vec<usize> = factors.iter().filter_map(Factor::n).chain(options.n).collect();
         let Some(&n) = sizes.first() else {
-            return wrong("the size is missing: give --n, or a matrix with --a");
+            return wrong(format!(
+                "the size is missing: give {}, or a matrix with {}",
+                name(Setting::N),
+                name(Setting::A)
+            ));
         };
         if n == 0 {
-            return wrong("--n is 0: give at least 1");
+            return wrong(format!("{} is 0: give at least 1", name(Setting::N)));
         }
         if let Some(other) = sizes.iter().find(|&&other| other != n) {
             return Err(Error::user(format!(
-                "matrices of different sizes: {n} and {other}; both factors and --n must agree"
+                "matrices of different sizes: {n} and {other}; both factors and {} must agree",
+                name(Setting::N)
             )));
         }
         if n > 1_000_000 {
             return Err(Error::user(format!(
-                "--n {n} is more than a million, whose square no cluster holds; give a smaller one"
+                "{} {n} is more than a million, whose square no cluster holds; give a smaller one",
+                name(Setting::N)
             )));
         }
         let block = options.block.unwrap_or(1000).min(n);
         if block == 0 {
-            return wrong("--block is 0: give at least 1, better some hundreds");
+            return wrong(format!("{} is 0: give at least 1, better some hundreds", name(Setting::Block)));
         }
         let blocks = Blocks { n, block };
         if blocks.count() > MOST_BLOCKS {
             return Err(Error::user(format!(
-                "{n} rows in blocks of {block} are {} blocks in a row; give --block {} or more",
+                "{n} rows in blocks of {block} are {} blocks in a row; give {} {} or more",
                 blocks.count(),
+                name(Setting::Block),
                 n.div_ceil(MOST_BLOCKS)
             )));
         }
@@ -106,7 +120,7 @@ impl Checked {
 }
 
 /// Whether factors are stored, with the reasons; an error if they do not fit.
-pub fn keeping(options: &MatmulOptions, checked: &Checked, world: &mut World) -> Result<(Keeping, Vec<String>)> {
+pub(crate) fn keeping(options: &MatmulOptions, checked: &Checked, world: &mut World) -> Result<(Keeping, Vec<String>)> {
     let host = &world.hosts()[world.process()];
     let neighbours = world.hosts().iter().filter(|other| *other == host).count() as u64;
     let free = machine::free_memory_bytes();
@@ -115,7 +129,9 @@ pub fn keeping(options: &MatmulOptions, checked: &Checked, world: &mut World) ->
     let fits = [stored <= limit, fresh <= limit];
     let all = world.gather(&[u8::from(fits[0]), u8::from(fits[1])])?;
     let everywhere = |i: usize| all.iter().all(|f| f.get(i) == Some(&1));
-    let from = if options.memory.is_some() { "--memory allows".to_string() } else { "are free".to_string() };
+    let name = |setting| options.names.of(setting);
+    let from =
+        if options.memory.is_some() { format!("{} allows", name(Setting::Memory)) } else { "are free".to_string() };
     let does_not_fit = |words: String, more: String| {
         Err(Error::user(format!("{words} {} in each process, and {} {from}; {more}", bytes(stored), bytes(limit))))
     };
@@ -139,17 +155,23 @@ pub fn keeping(options: &MatmulOptions, checked: &Checked, world: &mut World) ->
         )),
         Some(Keeping::Stored) => does_not_fit(
             "stored factors and the product take".into(),
-            format!("--factors fresh takes {}; or use more hosts, or a smaller --n", bytes(fresh)),
+            format!(
+                "{} fresh takes {}; or use more hosts, or a smaller {}",
+                name(Setting::Factors),
+                bytes(fresh),
+                name(Setting::N)
+            ),
         ),
         _ => Err(Error::user(format!(
             "the product takes {} in each process even if factors are not stored, and {} {from}; use more hosts, smaller blocks or a \
-             smaller --n{}",
+             smaller {}{}",
             bytes(fresh),
             bytes(limit),
+            name(Setting::N),
             if checked.blocks.n > 0 && options.product == Product::Aa {
-                " (for its trace alone: --product trace)"
+                format!(" (for its trace alone: {} trace)", name(Setting::Product))
             } else {
-                ""
+                String::new()
             }
         ))),
     }

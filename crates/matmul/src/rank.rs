@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 /// What all ranks work on.
-pub struct Task<'a> {
+pub(crate) struct Task<'a> {
     /// A, and B if there is one.
     pub factors: &'a [Factor],
     /// What becomes of them.
@@ -38,7 +38,7 @@ pub struct Task<'a> {
 }
 
 /// What one run came to; the same on every rank.
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// From the moment that all were ready to the moment that all were done.
     pub seconds: f64,
     /// Seconds until the blocks that are stored were made or read.
@@ -63,7 +63,7 @@ pub struct Outcome {
 type Held = Slab<(usize, usize)>;
 
 /// One rank of a product: it multiplies the blocks of its part, and sends and receives those that others need.
-pub struct Rank {
+pub(crate) struct Rank {
     comm: Box<dyn Comm>,
     all: GroupId,
     seq: u64,
@@ -81,19 +81,19 @@ struct Underway {
 
 impl Rank {
     /// A rank among all of `comm`.
-    pub fn new(mut comm: Box<dyn Comm>) -> Result<Self> {
+    pub(crate) fn new(mut comm: Box<dyn Comm>) -> Result<Self> {
         let everybody: Vec<usize> = (0..comm.size()).collect();
         let all = comm.group(&everybody)?;
         Ok(Self { comm, all, seq: 0, gemm: Gemm::new()?, free: Vec::new() })
     }
 
     /// Tells the others that this rank gives up.
-    pub fn abort(&mut self, why: &str) {
+    pub(crate) fn abort(&mut self, why: &str) {
         self.comm.abort(why);
     }
 
     /// The sums over all ranks.
-    pub fn sum(&mut self, values: &[f64]) -> Result<Vec<f64>> {
+    pub(crate) fn sum(&mut self, values: &[f64]) -> Result<Vec<f64>> {
         let ticket = self.comm.start(Collective::AllReduce.into(), self.all, self.seq, host::stage(values))?;
         self.seq += 1;
         Ok(host::values::<f64>(&self.comm.wait(ticket)?).to_vec())
@@ -112,7 +112,7 @@ impl Rank {
     }
 
     /// What the ranks can do, all at once; the slowest counts.
-    pub fn measure(&mut self, placement: &Placement, task: &Task<'_>, overlap: bool) -> Result<Speeds> {
+    pub(crate) fn measure(&mut self, placement: &Placement, task: &Task<'_>, overlap: bool) -> Result<Speeds> {
         let side = placement.blocks.extent(0).min(1500);
         let (mut a, b, mut c) = (vec![0.5; side * side], vec![0.5; side * side], vec![0.0; side * side]);
         let median = |mut times: Vec<f64>| {
@@ -164,7 +164,7 @@ impl Rank {
     }
 
     /// Computes one product, or a trace.
-    pub fn run(&mut self, placement: &Placement, task: &Task<'_>) -> Result<Outcome> {
+    pub(crate) fn run(&mut self, placement: &Placement, task: &Task<'_>) -> Result<Outcome> {
         let me = self.comm.rank();
         let begin = Instant::now();
         let mut stored = Slab::empty()?;

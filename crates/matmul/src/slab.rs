@@ -11,25 +11,25 @@ use std::ops::Range;
 const LINE: usize = 16;
 
 /// Blocks of equal or smaller size, found by a key `K`, in memory that is taken once.
-pub struct Slab<K> {
+pub(crate) struct Slab<K> {
     values: Floats,
     places: HashMap<K, Range<usize>>,
 }
 
 impl<K: Copy + Eq + Hash> Slab<K> {
     /// Room for no block.
-    pub fn empty() -> Result<Self> {
+    pub(crate) fn empty() -> Result<Self> {
         Self::new([])
     }
 
     /// Room for blocks of so many elements.
-    pub fn new(blocks: impl IntoIterator<Item = (K, usize)>) -> Result<Self> {
+    pub(crate) fn new(blocks: impl IntoIterator<Item = (K, usize)>) -> Result<Self> {
         let (places, len) = place(blocks);
         Ok(Self { values: Floats::new(len)?, places })
     }
 
     /// Makes room for other blocks in the same memory, if it is large enough. What lies in them is not said.
-    pub fn renew(&mut self, blocks: impl IntoIterator<Item = (K, usize)>) -> Result<()> {
+    pub(crate) fn renew(&mut self, blocks: impl IntoIterator<Item = (K, usize)>) -> Result<()> {
         let (places, len) = place(blocks);
         if len > self.values.len() {
             self.values = Floats::new(0)?; // not both at once
@@ -40,28 +40,28 @@ impl<K: Copy + Eq + Hash> Slab<K> {
     }
 
     /// All elements of all blocks become zero, and their memory is there.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.values.fill(0.0);
     }
 
     /// Where a block lies among all elements.
-    pub fn place(&self, block: K) -> Option<Range<usize>> {
+    pub(crate) fn place(&self, block: K) -> Option<Range<usize>> {
         self.places.get(&block).cloned()
     }
 
     /// A block.
-    pub fn get(&self, block: K) -> Option<&[f32]> {
+    pub(crate) fn get(&self, block: K) -> Option<&[f32]> {
         Some(&self.values[self.place(block)?])
     }
 
     /// A block, to be changed.
-    pub fn get_mut(&mut self, block: K) -> Option<&mut [f32]> {
+    pub(crate) fn get_mut(&mut self, block: K) -> Option<&mut [f32]> {
         let place = self.place(block)?;
         Some(&mut self.values[place])
     }
 
     /// All blocks, in no order.
-    pub fn iter(&self) -> impl Iterator<Item = (K, &[f32])> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (K, &[f32])> {
         self.places.iter().map(|(block, place)| (*block, &self.values[place.clone()]))
     }
 }

@@ -224,11 +224,11 @@ fn wrong_input_is_refused_before_anything_is_made() {
     Npy::create(&path("empty.npy"), (0, 0)).unwrap();
     let base = || MatmulOptions { n: Some(40), ranks: Some(2), ..MatmulOptions::default() };
     let file = |name: &str| MatmulOptions { n: None, a: Some(path(name)), ..base() };
-    refused(MatmulOptions { n: None, ..base() }, "give --n");
-    refused(MatmulOptions { n: Some(0), ..base() }, "--n is 0");
+    refused(MatmulOptions { n: None, ..base() }, "give n");
+    refused(MatmulOptions { n: Some(0), ..base() }, "n is 0");
     refused(MatmulOptions { n: Some(2_000_000), ..base() }, "more than a million");
-    refused(MatmulOptions { block: Some(0), ..base() }, "--block is 0");
-    refused(MatmulOptions { n: Some(5000), block: Some(1), ..base() }, "--block 10 or more");
+    refused(MatmulOptions { block: Some(0), ..base() }, "block is 0");
+    refused(MatmulOptions { n: Some(5000), block: Some(1), ..base() }, "block 10 or more");
     refused(MatmulOptions { ranks: Some(0), ..base() }, "no ranks");
     refused(MatmulOptions { layouts: vec![], ..base() }, "no layout");
     refused(file("wide.npy"), "20×30; only square");
@@ -236,13 +236,13 @@ fn wrong_input_is_refused_before_anything_is_made() {
     refused(file("absent.npy"), "no such file");
     refused(MatmulOptions { b: Some(path("b.npy")), ..file("a.npy") }, "different sizes: 20 and 30");
     refused(MatmulOptions { n: Some(40), ..file("a.npy") }, "different sizes: 20 and 40");
-    refused(MatmulOptions { b: Some(path("a.npy")), product: Product::Aa, ..file("a.npy") }, "leave --b out");
+    refused(MatmulOptions { b: Some(path("a.npy")), product: Product::Aa, ..file("a.npy") }, "leave b out");
     refused(MatmulOptions { out: Some(path("a.npy")), ..base() }, "exists");
     refused(MatmulOptions { out: Some(path("absent/c.npy")), ..base() }, "no such file or folder");
     refused(MatmulOptions { out: Some(path("c.npy")), product: Product::Trace, ..base() }, "no product to write");
-    refused(MatmulOptions { memory: Some(1000), ..base() }, "--memory allows");
+    refused(MatmulOptions { memory: Some(1000), ..base() }, "memory allows");
     let limit = MatmulOptions { n: Some(1200), block: Some(100), memory: Some(24_000_000), ..base() };
-    refused(MatmulOptions { keeping: Some(Keeping::Stored), ..limit.clone() }, "--factors fresh takes");
+    refused(MatmulOptions { keeping: Some(Keeping::Stored), ..limit.clone() }, "keeping fresh takes");
     assert_eq!(run(&limit).unwrap().keeping, Keeping::Fresh, "without a wish, factors that do not fit are made anew");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 4, "nothing is left behind");
 }

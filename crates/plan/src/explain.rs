@@ -1,5 +1,6 @@
 //! A schedule in words, for `paceline train --explain`.
 
+use crate::hash::HashMap;
 use crate::key::{BufferKey, SegmentKey, TaskKey};
 use crate::plan::Plan;
 use crate::schedule::{Await, Bucket, PhaseKind, Schedule, Segment, Task, TaskKind};
@@ -8,7 +9,7 @@ use paceline_base::kernel::{Call, Kernel};
 use paceline_base::placement::{Holding, Piece, Placement};
 use paceline_base::text::{bytes, counted};
 use paceline_graph::Graph;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -61,7 +62,7 @@ struct Waits {
 
 impl Waits {
     fn of(schedule: &Schedule, phase: usize) -> Self {
-        let mut waits = Self { messages: HashMap::new(), buckets: HashMap::new() };
+        let mut waits = Self { messages: HashMap::default(), buckets: HashMap::default() };
         for (id, (_, task)) in schedule.phases[phase].tasks().enumerate() {
             for awaited in &task.awaited {
                 if let Await::Before(key) = awaited {

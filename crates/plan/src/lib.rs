@@ -19,6 +19,7 @@
 
 mod cluster_file;
 mod explain;
+mod hash;
 mod key;
 mod lower;
 mod memory;

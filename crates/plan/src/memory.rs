@@ -3,12 +3,12 @@
 //! A buffer lives from the first task of the rank's program that touches it to the last, or to where the rank has waited for a message that it was lent for. Buffers
 //! of a step share room when their lives do not overlap.
 
+use crate::hash::HashMap;
 use crate::key::BufferKey;
 use crate::program::{Item, Placed, Program, programs};
 use crate::schedule::{Buffer, METRICS, Schedule, metrics};
 use paceline_base::kernel::{ALIGN, Arena, BufferId, Call, Kernel};
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Where the buffers of a rank lie, and the numbers by which its device knows them.
@@ -69,14 +69,14 @@ struct Buffers {
 
 /// Lays out the memory of all ranks.
 pub(crate) fn lay_out(schedule: &mut Schedule) {
-    let mut known = HashMap::new();
+    let mut known = HashMap::default();
     schedule.memory = buffers(schedule, 0).iter().map(|of_rank| Arc::new(layout(of_rank, &mut known))).collect();
 }
 
 /// Lays out memory as if every loan ended one task before the rank waits for its message: what tests must notice.
 #[cfg(feature = "testing")]
 pub fn lay_out_with_loans_cut_short(schedule: &mut Schedule) {
-    let mut known = HashMap::new();
+    let mut known = HashMap::default();
     // The wait stands before a task that is counted to the life: the second before it is the last that the loan then covers.
     schedule.memory = buffers(schedule, 2).iter().map(|of_rank| Arc::new(layout(of_rank, &mut known))).collect();
 }
@@ -146,7 +146,7 @@ fn buffers(schedule: &Schedule, cut: usize) -> Vec<Buffers> {
     for (rank, buffers) in of.iter_mut().enumerate() {
         buffers.begins.push(buffers.all.len());
         buffers.used = vec![false; buffers.all.len()];
-        let lasting = roots(&buffers.all, 0, &HashMap::new());
+        let lasting = roots(&buffers.all, 0, &HashMap::default());
         for key in &kept[rank] {
             buffers.used[lasting[key]] = true;
         }
@@ -164,7 +164,7 @@ fn buffers(schedule: &Schedule, cut: usize) -> Vec<Buffers> {
 
 /// The buffer that holds the storage of each, from `begin` on, given those of earlier ones.
 fn roots(all: &[Buffer], begin: usize, before: &HashMap<BufferKey, usize>) -> HashMap<BufferKey, usize> {
-    let mut roots: HashMap<BufferKey, usize> = HashMap::with_capacity(all.len() - begin);
+    let mut roots: HashMap<BufferKey, usize> = HashMap::default();
     for (at, buffer) in all.iter().enumerate().skip(begin) {
         let root = match buffer.within {
             Some((outer, _)) => roots.get(&outer).or(before.get(&outer)).copied().unwrap_or(at),
@@ -179,12 +179,12 @@ impl Buffers {
     /// Finds the lives of the buffers of a phase, which were just added.
     fn add_phase(&mut self, rank: usize, program: &Program<'_>, cut: usize) {
         let (lasting, begin) = (self.begins[0], *self.begins.last().unwrap_or(&0));
-        let before = roots(&self.all[..lasting], 0, &HashMap::new());
+        let before = roots(&self.all[..lasting], 0, &HashMap::default());
         let roots = roots(&self.all, begin, &before);
         self.begins.push(self.all.len());
         self.used.resize(self.all.len(), false);
         let mut lives: Vec<Option<Life>> = vec![None; self.all.len()];
-        let mut lent: HashMap<u64, usize> = HashMap::new();
+        let mut lent: HashMap<u64, usize> = HashMap::default();
         let mut touch = |placed: &Placed<'_>, at: usize, lent: &mut HashMap<u64, usize>| {
             placed.task.touches(|r, key, _| {
                 if r != rank {
@@ -256,11 +256,11 @@ fn layout(of_rank: &Buffers, known: &mut HashMap<Vec<Life>, Places>) -> Memory {
         }
         len = len.max(lasting + places.1);
     }
-    let mut ids: HashMap<BufferKey, usize> = HashMap::new();
+    let mut ids: HashMap<BufferKey, usize> = HashMap::default();
     let mut by_phase: Vec<Vec<(BufferKey, BufferId)>> = Vec::new();
     let mut begin = 0;
     for (phase, &end) in begins.iter().enumerate() {
-        let mut named: HashMap<BufferKey, usize> = if phase == 0 { HashMap::new() } else { ids.clone() };
+        let mut named: HashMap<BufferKey, usize> = if phase == 0 { HashMap::default() } else { ids.clone() };
         for b in begin..end {
             if let Some((outer, offset)) = all[b].within {
                 let outer = named[&outer];

@@ -1,9 +1,9 @@
 //! A rank's program: its tasks of one kind of step, one after another, with its waits where the schedule has them and what the step before
 //! left over where it is due. The engine executes it, the simulator costs it, and memory is laid out by it.
 
+use crate::hash::HashMap;
 use crate::key::{SegmentKey, TaskKey};
 use crate::schedule::{Await, Schedule, Segment, Task};
-use std::collections::HashMap;
 
 /// One entry of a program.
 #[derive(Clone, Copy, Debug)]

@@ -23,12 +23,12 @@ impl Relabel {
 }
 
 impl Kept {
-    pub fn new(source: Arc<dyn Source>, labels: Relabel) -> Self {
+    pub(crate) fn new(source: Arc<dyn Source>, labels: Relabel) -> Self {
         Self { source, labels, errors: Mutex::default() }
     }
 
     /// What was wrong with a sample that was fetched; told once, so that a million of them take no room.
-    pub fn take_error(&self, index: usize) -> Option<DataError> {
+    pub(crate) fn take_error(&self, index: usize) -> Option<DataError> {
         self.errors.lock().unwrap_or_else(PoisonError::into_inner).remove(&index)
     }
 }

@@ -118,7 +118,7 @@ pub(crate) fn read_checkpoint(recorded: &Recorded, which: &Which) -> Result<Chec
             let link = folder.join("best");
             if !link.exists() {
                 return Err(Error::user(format!(
-                    "{} has no best checkpoint yet, because no epoch of it was validated; --checkpoint last takes the newest \
+                    "{} has no best checkpoint yet, because no epoch of it was validated; checkpoint last takes the newest \
                      ({})",
                     recorded.dir.display(),
                     steps()

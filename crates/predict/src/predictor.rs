@@ -9,7 +9,7 @@ use paceline_base::{Error, Result, text};
 use paceline_comm::single;
 use paceline_comm::threads::Threads;
 use paceline_config::{Auto, Config};
-use paceline_data::{Catalogue, DataError, Group, InputOptions, Labelled, Order, Part, Role, Visits};
+use paceline_data::{Catalogue, DataError, DataPart, Group, InputOptions, Labelled, Order, Role, Visits};
 use paceline_engine::checkpoint::{Checkpoint, restore};
 use paceline_engine::{Batch, Rank, StepResult};
 use paceline_graph::Graph;
@@ -106,7 +106,7 @@ impl Inputs {
             let known: Vec<&str> = known.iter().map(|role| role.name()).collect();
             let known = if known.is_empty() { "is not in parts".into() } else { format!("has {}", known.join(", ")) };
             return Err(Error::user(format!(
-                "there is no {role} part: the data {known}; give --part all, or other data"
+                "there is no {role} part: the data {known}; take all of it, or other data"
             )));
         }
         Ok(self)
@@ -272,7 +272,7 @@ impl Predictor {
             e.context(format!("the data of the run, {name}, cannot be opened; give other data, or put it there"))
         })?;
         let name = |role: Role| format!("{}/{role}", self.config.data.name);
-        let group = |role: Role, part: &Part| Group::numbered(part.clone(), Some(role), name(role));
+        let group = |role: Role, part: &DataPart| Group::numbered(part.clone(), Some(role), name(role));
         let mut notes = data.notes.clone();
         if data.fingerprint() != self.checkpoint.manifest.identity.data && data.local.is_none() {
             notes.push(
@@ -303,7 +303,7 @@ impl Predictor {
                 let file = file.strip_suffix(":0").map_or(file.clone(), String::from);
                 return Err(DataError::ModelShape { file, expected, found: shape.to_vec() }.into());
             }
-            if let (Part::Stream(_), Values::Floats) = (&group.part, self.info.values) {
+            if let (DataPart::Stream(_), Values::Floats) = (&group.part, self.info.values) {
                 return Err(DataError::NoImageModel { what: group.name(0) }.into());
             }
             notes.extend(group.notes.iter().cloned());
@@ -387,11 +387,11 @@ impl Predictor {
         self.ready_for(&[count])?;
         let (kept, feed, memory);
         let source: Source<'_> = match &group.part {
-            Part::Memory(samples) => {
+            DataPart::Memory(samples) => {
                 memory = WithModelLabels { samples: samples.clone(), labels };
                 Source::Memory(&memory)
             }
-            Part::Stream(source) => {
+            DataPart::Stream(source) => {
                 kept = Arc::new(Kept::new(source.clone(), labels));
                 feed = Feed::new(
                     kept.clone(),
@@ -448,7 +448,7 @@ impl Predictor {
         let image = self.info.image.ok_or_else(|| Error::user("this model takes no images; give it rows of values"))?;
         let shape = [image.height, image.width, image.channels];
         let source = paceline_data::EncodedImages::new(images, shape, image.fit);
-        self.probabilities(Part::Stream(Arc::new(source)))
+        self.probabilities(DataPart::Stream(Arc::new(source)))
     }
 
     /// The probabilities of each class for rows of values, one after another, scaled as the model takes them
@@ -470,7 +470,7 @@ impl Predictor {
         self.probabilities(table.into())
     }
 
-    fn probabilities(&mut self, part: Part) -> Result<Vec<Vec<f64>>> {
+    fn probabilities(&mut self, part: DataPart) -> Result<Vec<Vec<f64>>> {
         let mut all = Vec::with_capacity(part.len());
         self.batches(&Group::numbered(part, None, "input".into()), Relabel::default(), &mut |computed| {
             for row in 0..computed.rows {
@@ -506,12 +506,12 @@ pub(crate) struct Computed<'a> {
 
 impl Computed<'_> {
     /// What the last layer gave for a row.
-    pub fn outputs(&self, row: usize) -> &[f64] {
+    pub(crate) fn outputs(&self, row: usize) -> &[f64] {
         &self.outputs[row * self.classes..][..self.classes]
     }
 
     /// What is wrong with a row, if it is bad.
-    pub fn error(&self, row: usize) -> Option<&str> {
+    pub(crate) fn error(&self, row: usize) -> Option<&str> {
         if let Some(error) = self.errors.get(row).and_then(Option::as_deref) {
             return Some(error);
         }
@@ -520,18 +520,18 @@ impl Computed<'_> {
     }
 
     /// The class of a row, if it is known and one of the model's.
-    pub fn label(&self, row: usize) -> Option<usize> {
+    pub(crate) fn label(&self, row: usize) -> Option<usize> {
         let label = self.labels.label(self.start + row) as usize;
         (label < self.classes).then_some(label)
     }
 
     /// The probability of each class.
-    pub fn probabilities(&self, row: usize) -> Vec<f64> {
+    pub(crate) fn probabilities(&self, row: usize) -> Vec<f64> {
         probabilities(self.loss, self.outputs(row))
     }
 
     /// The loss of a row, in f64: where the kernel's sum is of no use because the batch has bad rows in it.
-    pub fn loss(&self, row: usize, label: usize) -> f64 {
+    pub(crate) fn loss(&self, row: usize, label: usize) -> f64 {
         let outputs = self.outputs(row);
         match self.loss {
             Loss::SoftmaxCrossEntropy => {

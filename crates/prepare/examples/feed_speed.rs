@@ -3,7 +3,7 @@
 //! DATA is what `data.name` takes: a folder of shards, a file of records, a folder of photos. Rows pass the feed as they
 //! do in training, in batches of 32, but nothing is computed on them. The first epoch warms the page cache and is shown apart.
 
-use paceline_data::{Catalogue, Options, Order, Part, Supply, Visits};
+use paceline_data::{Catalogue, DataPart, Options, Order, Supply, Visits};
 use paceline_prepare::feed::{Augment, Feed, FeedOptions};
 use std::time::Instant;
 
@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let (threads, epochs) = (number(1, cores)?, number(2, 4)? as u64);
     let set = Catalogue::from_env().open(name, &Options::default())?;
-    let Part::Stream(source) = &set.train else { return Err("this set is in memory: nothing is decoded".into()) };
+    let DataPart::Stream(source) = &set.train else { return Err("this set is in memory: nothing is decoded".into()) };
     let len = source.len() as u64;
     println!("{len} samples of {:?}, {}", source.shape(), paceline_base::text::counted(threads, "thread"));
     let feed = Feed::new(

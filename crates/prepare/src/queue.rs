@@ -23,7 +23,7 @@ struct State<T> {
 
 impl<T> Queue<T> {
     /// A queue of at most `capacity` items that ends when `producers` of them have left.
-    pub fn new(capacity: usize, producers: usize) -> Self {
+    pub(crate) fn new(capacity: usize, producers: usize) -> Self {
         let state = State { items: VecDeque::with_capacity(capacity), producers, closed: false };
         Self { state: Mutex::new(state), capacity, filled: Condvar::new(), emptied: Condvar::new() }
     }

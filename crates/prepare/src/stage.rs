@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// Counts of one stage, shared by its threads.
 #[derive(Debug, Default)]
-pub struct Clock {
+pub(crate) struct Clock {
     items: AtomicU64,
     bytes: AtomicU64,
     busy: AtomicU64,
@@ -33,7 +33,7 @@ impl Clock {
     }
 
     /// Bytes of the results so far.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 

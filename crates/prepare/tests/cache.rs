@@ -1,11 +1,9 @@
 //! Disk caches: never another set's pixels, never in each other's way, and nothing removed that somebody uses.
 
 use paceline_data::example::{self, Value};
-use paceline_data::photos::Photos;
-use paceline_data::shards::Records;
 use paceline_data::tfrecord::{Packing, Writer};
-use paceline_data::{FileImages, Labelled, RecordImages, Result, Scratch, Source};
-use paceline_image::{Chroma, Encoder, Fit, Pixels};
+use paceline_data::{Catalogue, DataPart, Labelled, Options, Result, Scratch, Source};
+use paceline_image::{Chroma, Encoder, Pixels};
 use paceline_prepare::feed::DiskCache;
 use paceline_prepare::feed::cache::{self, CacheFile, Selection, State};
 use std::fs::{self, File};
@@ -136,9 +134,12 @@ fn write_raw(folder: &Path, inverted: bool) {
     fs::write(folder.join("part.tfrec"), writer.finish().unwrap()).unwrap();
 }
 
-fn raw_source(folder: &Path) -> Arc<dyn Source> {
-    let records = Records::open(folder, None, true).unwrap();
-    Arc::new(RecordImages::new(records, None, Fit::Crop).unwrap())
+fn source_of(folder: &Path) -> Arc<dyn Source> {
+    let set = Catalogue::with_cache("nowhere").open(folder.to_str().unwrap(), &Options::default()).unwrap();
+    match set.train {
+        DataPart::Stream(source) => source,
+        DataPart::Memory(_) => panic!("{} was read into memory", folder.display()),
+    }
 }
 
 #[test]
@@ -149,7 +150,7 @@ fn a_cache_of_other_records_is_not_used() {
         write_raw(&temp.path().join(name), inverted);
     }
     for (name, caches) in [("a", 1), ("b", 2), ("a", 2)] {
-        let source = raw_source(&temp.path().join(name));
+        let source = source_of(&temp.path().join(name));
         let cache = DiskCache::new(source.clone(), &kept, name).unwrap();
         for index in 0..source.len() {
             assert_eq!(sample(&cache, index), sample(&*source, index), "{name} {index}");
@@ -179,8 +180,7 @@ fn a_cache_of_photos_that_changed_is_not_used() {
             fs::write(class.join("new"), jpeg).unwrap();
             fs::rename(class.join("new"), class.join(format!("{number:02}.jpg"))).unwrap();
         }
-        let images = FileImages::new(Photos::list(&photos).unwrap(), None, Fit::Crop).unwrap();
-        Arc::new(images) as Arc<dyn Source>
+        source_of(&photos)
     };
     let before: Vec<Vec<u8>> = {
         let source = write(false);
@@ -371,7 +371,7 @@ fn what_another_host_writes_is_left_for_a_week() {
     assert_eq!((seen.state, seen.in_use, seen.owner.unwrap().host.as_str()), (State::Partial, None, "node6"));
     let clear = |force| cache::clear(temp.path(), &Selection { force, ..Selection::default() }).unwrap();
     for cleared in clear(false) {
-        assert!(cleared.kept.as_ref().unwrap().contains("--force"), "{cleared:?}");
+        assert!(cleared.needs_force && cleared.kept.as_ref().unwrap().contains("use force"), "{cleared:?}");
     }
     assert!(clear(true).iter().all(|cleared| cleared.kept.is_none()));
     assert_eq!(files(temp.path()), [] as [PathBuf; 0]);

@@ -289,7 +289,7 @@ fn a_sample_that_several_want_at_once_is_decoded_once() {
 #[test]
 fn a_memory_cache_has_a_limit() {
     let error = MemoryCache::new(Arc::new(toy(25)), 25 * 60 - 1).err().unwrap();
-    let words = ["--cache memory would take", "data.cache_limit", "--cache disk"];
+    let words = ["data.cache=memory would take", "data.cache_limit", "data.cache=disk"];
     assert!(words.iter().all(|word| error.message().contains(word)), "{error}");
 }
 

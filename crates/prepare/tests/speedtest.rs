@@ -3,7 +3,7 @@
 use paceline_data::example::{self, Value};
 use paceline_data::tfrecord::{Packing, Writer};
 use paceline_image::{Pixels, encode_png};
-use paceline_prepare::speedtest::{ListedSource, Measurer, measure_cells, recognise};
+use paceline_prepare::speedtest::{ListedSource, Measurer, StudySettingNames, measure_cells, recognise};
 use paceline_record::{Cell, Form, Measurement, PageCache};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -120,7 +120,7 @@ fn bad_files_are_left_out_up_to_the_limit() {
     fs::write(path.join("b/01.png"), b"no image").unwrap();
     let all = Cell { skip_bad: 1, ..cell(&path, 2, 3, 3) };
     let error = Measurer::new("local").measure(&all).unwrap_err();
-    assert!(error.message().contains(".png") && error.message().contains("--skip-bad"), "{error}");
+    assert!(error.message().contains(".png") && error.message().contains("left out with skip_bad N"), "{error}");
     let mut measurer = Measurer::new("local");
     let m = measurer.measure(&Cell { skip_bad: 2, ..all.clone() }).unwrap();
     check(&m, 6, 0, 3);
@@ -179,7 +179,7 @@ fn a_list_of_cells_ends_when_it_is_enough() {
         seen.set(seen.get() + 1);
         Ok(())
     };
-    measure_cells(cells, "spark", &|| seen.get() == 3, &mut take).unwrap();
+    measure_cells(cells, "spark", StudySettingNames::default(), &|| seen.get() == 3, &mut take).unwrap();
     assert_eq!(seen.get(), 3);
 }
 

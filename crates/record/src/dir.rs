@@ -150,7 +150,7 @@ impl RunDir {
     }
 
     /// Path of `steps.jsonl`.
-    pub fn steps(&self) -> PathBuf {
+    pub(crate) fn steps(&self) -> PathBuf {
         self.path.join("steps.jsonl")
     }
 
@@ -192,7 +192,7 @@ impl RunDir {
         atomic::write(&path, text.as_bytes())
     }
 
-    /// Writes `summary.json`.
+    /// Replaces `summary.json` as a whole; only by whoever holds the lock.
     pub fn write_summary(&self, summary: &Summary) -> Result<()> {
         self.must_be_ours()?;
         let path = self.summary();

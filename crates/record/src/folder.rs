@@ -33,7 +33,7 @@ pub struct RunEntry {
     pub model: String,
     /// Name of the data set.
     pub data: String,
-    /// Epochs done.
+    /// Epochs that were trained to their end.
     pub epochs: u64,
     /// Epochs asked for.
     pub epochs_planned: u64,
@@ -218,7 +218,7 @@ mod tests {
         let dir = RunDir::create(folder.join(name)).unwrap();
         let epoch = EpochRecord { epoch: 1, val_accuracy: Some(0.5), val_loss: Some(1.0), ..EpochRecord::default() };
         let mut summary = Summary { started, status, epochs_planned: 2, epochs: vec![epoch], ..Summary::default() };
-        summary.settle();
+        summary.derive_figures();
         dir.write_summary(&summary).unwrap();
     }
 

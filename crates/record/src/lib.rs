@@ -57,8 +57,9 @@ pub use dir::RunDir;
 pub use every::{Every, Interval, choose_every};
 pub use fold::StepFold;
 pub use folder::{RunEntry, list_runs, runs_in};
-pub use line::Header;
-pub use lock::{Holder, Patience, RunLock, Writer};
+pub(crate) use line::Header;
+pub use lock::Patience;
+pub(crate) use lock::Writer;
 pub use progress::{ProgressRecord, ProgressWriter};
 pub use read::{RunData, read_run, read_run_toml, read_summary};
 pub use step::{EpochRecord, StepRecord};
@@ -67,7 +68,7 @@ pub use summary::{Exactness, InputFacts, PartialEpoch, PreparedSummary, Status, 
 pub use writer::{StepWriter, Written};
 
 /// The format that this version writes, and the newest that it reads.
-pub const FORMAT: u32 = 1;
+pub(crate) const FORMAT: u32 = 1;
 
 /// Refuses a file of a newer format; `format` is what the file says.
 pub(crate) fn check_format(path: &std::path::Path, format: u64) -> paceline_base::Result<()> {

@@ -14,7 +14,7 @@ use crate::{EpochRecord, StepRecord, check_format};
 
 /// Begins an attempt: the first line of the file, and one more for each restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Header {
+pub(crate) struct Header {
     /// Format of the lines that follow.
     pub format: u32,
     /// Number of the attempt, from 1.

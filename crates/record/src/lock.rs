@@ -47,7 +47,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Who writes, or wrote, into a run directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Holder {
+pub(crate) struct Holder {
     /// Format of the file.
     pub format: u32,
     /// The host's name.
@@ -89,7 +89,7 @@ pub enum Patience {
 
 /// The right to write into a run directory, until it is dropped.
 #[derive(Debug)]
-pub struct RunLock {
+pub(crate) struct RunLock {
     file: File,
     path: PathBuf,
     me: Holder,
@@ -292,7 +292,7 @@ fn taken(path: &Path, holder: &Holder) -> Error {
 
 /// Whether a run is being written now, as far as its `lock` tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Writer {
+pub(crate) enum Writer {
     /// A process writes.
     Alive {
         /// Which one.

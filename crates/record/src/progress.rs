@@ -31,7 +31,7 @@ struct Head {
     format: u32,
 }
 
-/// Writes `progress.jsonl`.
+/// Appends to `progress.jsonl`, for [`RunDir::begin_progress`](crate::RunDir::begin_progress).
 #[derive(Debug)]
 pub struct ProgressWriter {
     file: File,

@@ -38,7 +38,7 @@ pub struct StepRecord {
     /// Share of the global batch that was classified rightly; NaN where this has no meaning.
     #[serde(with = "number")]
     pub accuracy: f64,
-    /// Learning rate.
+    /// Learning rate, of the last step where a line stands for several.
     #[serde(with = "number")]
     pub rate: f64,
     /// Samples per second over all ranks.

@@ -47,7 +47,7 @@ impl Form {
 pub enum PageCache {
     /// All of them.
     Warm,
-    /// Nothing.
+    /// Nothing: it was dropped before the measurement.
     Cold,
 }
 
@@ -90,7 +90,7 @@ impl Variant {
     }
 
     /// The variant with these two.
-    pub fn of(caching: bool, partitioning: bool) -> Self {
+    pub(crate) fn of(caching: bool, partitioning: bool) -> Self {
         match (caching, partitioning) {
             (false, false) => Variant::Neither,
             (true, false) => Variant::Caching,
@@ -159,7 +159,7 @@ impl Cell {
     }
 }
 
-/// One measurement.
+/// A cell that was measured once: a line of `measurements.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
     /// What was measured.
@@ -245,7 +245,7 @@ pub struct MeasurementWriter {
 }
 
 impl MeasurementWriter {
-    /// Appends one.
+    /// Appends a line to `measurements.jsonl`.
     pub fn push(&mut self, measurement: &Measurement) -> Result<()> {
         self.line(&StudyLine::Measurement(Box::new(measurement.clone())))
     }

@@ -31,7 +31,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// One word.
+    /// The word that screens and pages show.
     pub fn name(&self) -> &'static str {
         match self {
             Status::Running => "running",
@@ -166,7 +166,7 @@ pub struct Summary {
     pub threads: usize,
     /// The plan, if one was given or found.
     pub plan: Option<String>,
-    /// Global batch.
+    /// Samples of a step over all replicas.
     pub batch: u64,
     /// Epochs that were asked for.
     pub epochs_planned: u64,
@@ -338,7 +338,7 @@ impl Summary {
     /// seconds. The caller sets the rest.
     ///
     /// The best epoch is the first that none is better than by `monitor`; without validation there is none.
-    pub fn settle(&mut self) {
+    pub fn derive_figures(&mut self) {
         let best = self
             .epochs
             .iter()
@@ -383,7 +383,7 @@ mod tests {
     fn the_best_loss_is_the_lowest_of_all_epochs() {
         let epochs = vec![epoch(1, 0.7, 0.4), epoch(2, 0.8, 0.5), epoch(3, 0.75, f64::NAN)];
         let mut summary = Summary { epochs, ..Summary::default() };
-        summary.settle();
+        summary.derive_figures();
         assert_eq!((summary.best_val_loss, summary.best().unwrap().val_loss), (Some(0.4), Some(0.5)));
         assert_eq!((summary.best_epoch, summary.best_val_accuracy), (Some(2), Some(0.8)));
     }
@@ -392,10 +392,10 @@ mod tests {
     fn a_partial_epoch_tells_the_loss_only_where_no_whole_one_does() {
         let partial = PartialEpoch { epoch: 1, train_loss: 2.5, train_accuracy: 0.3, ..PartialEpoch::default() };
         let mut summary = Summary { partial: Some(partial), ..Summary::default() };
-        summary.settle();
+        summary.derive_figures();
         assert_eq!((summary.train_loss, summary.train_accuracy), (Some(2.5), Some(0.3)));
         summary.epochs = vec![epoch(1, 0.7, 0.4)];
-        summary.settle();
+        summary.derive_figures();
         assert_eq!(summary.train_loss, Some(1.5));
     }
 }

@@ -74,7 +74,7 @@ fn what_is_written_is_read() {
         machine: machine::describe(),
         ..Summary::default()
     };
-    summary.settle();
+    summary.derive_figures();
     dir.write_summary(&summary).unwrap();
 
     let run = read_run(&path).unwrap();

@@ -29,7 +29,7 @@ pub fn digest(run: &RunData) -> Summary {
     let changed = partial != summary.partial;
     summary.partial = partial;
     if !told || behind || changed {
-        summary.settle();
+        summary.derive_figures();
     } else if summary.split_fractions.total() <= 0.0 {
         summary.split_fractions = summary.split.iter().copied().sum::<TimeSplit>().fractions();
     }

@@ -51,19 +51,20 @@ pub(crate) fn preparation_verdict(
     let pool: f64 = stages.iter().filter(|s| is_pooled(s)).map(|s| s.busy).sum();
     let of_pool = format!("{:.0} % of the work on an image", 100.0 * stage.busy / pool.max(f64::MIN_POSITIVE));
     let had = cpu.filter(|cpu| cpu.wall > 0.0).map(|cpu| cpu.cpu / cpu.wall);
-    let words = match stage.name.as_str() {
-        "read" => format!(
-            "reading is the slowest stage: its {threads} {were} busy {share} of the time; the storage is slow: more --readers would ask it for more at once"
+    let name = &stage.name;
+    let words = match stage.stage() {
+        Some(Stage::Read) => format!(
+            "reading is the slowest stage: its {threads} {were} busy {share} of the time; the storage is slow: more readers would ask it for more at once"
         ),
-        "write" => format!(
-            "writing is the slowest stage: it was busy {share} of the time; the destination is slow: choose another disk, or a lower --quality for fewer bytes"
+        Some(Stage::Write) => format!(
+            "writing is the slowest stage: it was busy {share} of the time; the destination is slow: choose another disk, or a lower quality for fewer bytes"
         ),
-        name if used < FULL => format!(
+        _ if used < FULL => format!(
             "no stage was full: the {threads} that {decode} busy {share} of the time ({name} the most); starting, finishing and a busy machine took the rest"
         ),
-        name => {
+        which => {
             let more = if stage.threads < cores {
-                format!("--threads {cores} would use all cores of this machine")
+                format!("{cores} threads would use all cores of this machine")
             } else if let Some(had) = had.filter(|had| *had < FULL * cores as f64) {
                 let why = match time::taken(cpu.map_or(&[], std::slice::from_ref)) {
                     Some(share) if share * wanted(cpu) >= (1.0 - FULL) * cores as f64 => "other programs had the rest",
@@ -71,11 +72,11 @@ pub(crate) fn preparation_verdict(
                 };
                 format!("it had {had:.1} of {cores} cores: {why}")
             } else {
-                format!("{all_cores} at work: only more cores, or more machines with --engine spark, go faster")
+                format!("{all_cores} at work: only more cores, or more machines with Spark, go faster")
             };
-            let cheaper = match name {
-                "encode" if !raw => "; a lower --quality or --raw makes encoding cheaper",
-                "resize" => "; --full-decode makes resizing dearer, leaving it out cheaper",
+            let cheaper = match which {
+                Some(Stage::Encode) if !raw => "; a lower quality or raw records make encoding cheaper",
+                Some(Stage::Resize) => "; decoding at full scale makes resizing dearer, leaving it out cheaper",
                 _ => "",
             };
             format!(
@@ -138,7 +139,7 @@ mod tests {
             "{words}"
         );
         let words = preparation_verdict(&stages, 10.0, 8, false, None).unwrap();
-        assert!(words.contains("--threads 8"), "{words}");
+        assert!(words.contains("8 threads would use all cores"), "{words}");
     }
 
     #[test]
@@ -159,7 +160,7 @@ mod tests {
     #[test]
     fn slow_storage_is_named() {
         let stages = [stage("read", 2, 19.0), stage("decode", 2, 4.0), stage("write", 1, 1.0)];
-        assert!(preparation_verdict(&stages, 10.0, 2, false, None).unwrap().contains("--readers"));
+        assert!(preparation_verdict(&stages, 10.0, 2, false, None).unwrap().contains("more readers"));
         let stages = [stage("read", 2, 1.0), stage("decode", 2, 4.0), stage("write", 1, 9.5)];
         assert!(preparation_verdict(&stages, 10.0, 2, false, None).unwrap().contains("destination is slow"));
     }

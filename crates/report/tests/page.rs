@@ -100,7 +100,7 @@ fn values_that_are_no_numbers() {
         .collect();
     let steps = (0..).zip(bad).map(|(step, loss)| StepRecord { step, loss, ..StepRecord::default() }).collect();
     let mut summary = Summary { name: "bad".into(), epochs: epochs.clone(), ..Summary::default() };
-    summary.settle();
+    summary.derive_figures();
     let run = RunData { name: "bad".into(), summary: Some(summary), steps, epochs, ..RunData::default() };
     let page = html(&[run]);
     check(&page);

@@ -124,7 +124,7 @@ fn one_measurement_of_each_promises_nothing() {
     let studies = [made.study("once")];
     let all = words(&studies, &series(&studies));
     assert_eq!(all.iter().map(|v| v.topic).collect::<Vec<_>>(), [Topic::Noise]);
-    assert!(about(&all, "the noise is not known").advice.contains("--repetitions"));
+    assert!(about(&all, "the noise is not known").advice.contains("3 repetitions"));
     assert!(tables(&series(&studies), Style::default()).contains("photos"));
 }
 

@@ -6,6 +6,7 @@ use crate::tune::kernels;
 use paceline_base::kernel::{Call, Kernel, StepArgs, Values};
 use paceline_base::op::Activation;
 use paceline_base::optim::Rule;
+use paceline_base::setting::{Setting, SettingNames};
 use paceline_base::text::did_you_mean;
 use paceline_base::units::GlobalBatch;
 use paceline_base::{Error, Result};
@@ -17,6 +18,27 @@ use serde::Serialize;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
+
+/// A setting of a measurement of kernels that errors may speak of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BenchSetting {
+    /// Shape of a sample.
+    Input,
+    /// Threads of the kernels.
+    Threads,
+}
+
+impl Setting for BenchSetting {
+    fn field(self) -> &'static str {
+        match self {
+            Self::Input => "input",
+            Self::Threads => "threads",
+        }
+    }
+}
+
+/// What the user calls each setting of a measurement of kernels.
+pub type BenchSettingNames = SettingNames<BenchSetting>;
 
 /// What is measured.
 pub struct KernelBench<'a> {
@@ -30,6 +52,8 @@ pub struct KernelBench<'a> {
     pub rule: Rule,
     /// Steps that are timed; the median of each kernel counts.
     pub repeats: usize,
+    /// What the user calls the settings, for errors.
+    pub names: BenchSettingNames,
 }
 
 /// One kernel of a step.
@@ -75,7 +99,12 @@ pub struct KernelReport {
 }
 
 /// A model by preset or file, for samples of this shape and so many classes: those that the preset is known for, if not given.
-pub fn bench_model(model: &str, input: Option<&[usize]>, classes: Option<usize>) -> Result<Graph> {
+pub fn bench_model(
+    model: &str,
+    input: Option<&[usize]>,
+    classes: Option<usize>,
+    names: BenchSettingNames,
+) -> Result<Graph> {
     let (shape, of) = match model {
         "flowers-cnn" | "flowers-net" => (vec![192, 192, 3], 5),
         "alexnet" => (vec![224, 224, 3], 1000),
@@ -89,7 +118,8 @@ pub fn bench_model(model: &str, input: Option<&[usize]>, classes: Option<usize>)
         ("mlp", _) => presets::mlp(&[128], Activation::Relu, 0.0),
         _ if Path::new(model).exists() => {
             if input.is_none() {
-                return Err(Error::user(format!("{model} takes samples of any shape: say which, as --input 28x28x1")));
+                let input = names.of(BenchSetting::Input);
+                return Err(Error::user(format!("{model} takes samples of any shape: say which, as {input} 28x28x1")));
             }
             model_file::parse(&read_text("read the model file", Path::new(model))?, model)?.layers
         }
@@ -107,7 +137,7 @@ pub fn bench_model(model: &str, input: Option<&[usize]>, classes: Option<usize>)
 /// Runs the kernels of a training step, each by itself, and says how fast they are.
 pub fn bench_kernels(bench: &KernelBench<'_>) -> Result<KernelReport> {
     let batch = GlobalBatch::new(bench.batch)?;
-    paceline_system::threads::check_threads("--threads", 1, bench.threads)?;
+    paceline_system::threads::check_threads(bench.names.of(BenchSetting::Threads), 1, bench.threads)?;
     let layout = Layout { plan: Plan::data_parallel(1), threads: bench.threads, core: None, batch };
     let untuned = DeviceOptions::default();
     let batches = Batches { train: vec![bench.batch], evaluate: Vec::new() };

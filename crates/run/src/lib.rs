@@ -26,7 +26,7 @@ mod train;
 mod tune;
 mod watch;
 
-pub use bench::{KernelBench, KernelLine, KernelReport, bench_kernels, bench_model};
+pub use bench::{BenchSetting, BenchSettingNames, KernelBench, KernelLine, KernelReport, bench_kernels, bench_model};
 pub use demo::{DemoStep, demo};
 pub use input::{RunData, open_data};
 pub use local_data::{Holding, Local, Pool, Stock};

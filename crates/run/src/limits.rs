@@ -9,7 +9,7 @@ use paceline_base::units::GlobalBatch;
 use paceline_base::{Error, Result};
 
 /// An error if some replicas would never have a sample.
-pub fn check_replicas(replicas: usize, batch: GlobalBatch) -> Result<()> {
+pub(crate) fn check_replicas(replicas: usize, batch: GlobalBatch) -> Result<()> {
     if replicas <= batch.samples() {
         return Ok(());
     }
@@ -21,7 +21,7 @@ pub fn check_replicas(replicas: usize, batch: GlobalBatch) -> Result<()> {
 
 /// An error if not even the parameters of several `replicas` on this host fit into what is `free`; 0 where the system does
 /// not say. One replica is lowered quickly, and then refused with all that it needs.
-pub fn check_parameters(replicas: usize, parameters: usize, free: u64) -> Result<()> {
+pub(crate) fn check_parameters(replicas: usize, parameters: usize, free: u64) -> Result<()> {
     let least = (replicas as u64).saturating_mul(parameters as u64).saturating_mul(4);
     if replicas == 1 || free == 0 || least <= free {
         return Ok(());

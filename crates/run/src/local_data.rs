@@ -13,7 +13,7 @@ use crate::process_group::ProcessGroup;
 use paceline_base::portion::Portion;
 use paceline_base::region::{split_range, weighted_ranges};
 use paceline_base::{Error, Result};
-use paceline_data::{Order, Part, Visits, fingerprint_of};
+use paceline_data::{DataPart, Order, Visits, fingerprint_of};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
@@ -30,7 +30,7 @@ pub struct Stock {
 }
 
 impl Stock {
-    fn of(part: &Part) -> Self {
+    fn of(part: &DataPart) -> Self {
         Self { samples: part.len(), fingerprint: part.fingerprint() }
     }
 }
@@ -288,7 +288,7 @@ impl Holding {
 }
 
 /// The ranks of each process, with so many in each.
-pub fn ranges_of(ranks: &[usize]) -> Vec<Range<usize>> {
+pub(crate) fn ranges_of(ranks: &[usize]) -> Vec<Range<usize>> {
     let mut first = 0;
     let range = |&n: &usize| {
         first += n;

@@ -4,7 +4,7 @@ use crate::input::RunData;
 use paceline_base::{Error, Result};
 use paceline_config::Config;
 use paceline_data::shards::Index;
-use paceline_data::{Features, Part};
+use paceline_data::{DataPart, Features};
 use paceline_graph::Graph;
 use paceline_image::Fit;
 use paceline_system::atomic;
@@ -74,8 +74,8 @@ impl ModelInfo {
     pub fn of(config: &Config, data: &RunData, graph: &Graph) -> Self {
         let shape = data.training.shape().to_vec();
         let values = match &data.training {
-            Part::Stream(_) => Values::Bytes { scale: 1.0 / 255.0, offset: 0.0 },
-            Part::Memory(samples) => match samples.features(0) {
+            DataPart::Stream(_) => Values::Bytes { scale: 1.0 / 255.0, offset: 0.0 },
+            DataPart::Memory(samples) => match samples.features(0) {
                 Features::U8 { scale, offset, .. } => Values::Bytes { scale, offset },
                 Features::F32(_) => Values::Floats,
             },
@@ -162,16 +162,16 @@ mod fit_name {
 
     const NAMES: [(&str, Fit); 3] = [("crop", Fit::Crop), ("pad", Fit::Pad), ("stretch", Fit::Stretch)];
 
-    pub fn of(name: &str) -> Option<Fit> {
+    pub(super) fn of(name: &str) -> Option<Fit> {
         NAMES.iter().find(|(known, _)| *known == name).map(|(_, fit)| *fit)
     }
 
-    pub fn serialize<S: Serializer>(fit: &Fit, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(fit: &Fit, serializer: S) -> Result<S::Ok, S::Error> {
         let name = NAMES.iter().find(|(_, known)| known == fit).map_or("crop", |(name, _)| name);
         serializer.serialize_str(name)
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Fit, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Fit, D::Error> {
         let name = String::deserialize(deserializer)?;
         of(&name).ok_or_else(|| serde::de::Error::custom(format!("{name:?} is none of crop, pad and stretch")))
     }

@@ -207,7 +207,7 @@ fn announce(job: &Job, options: &PrepareOptions, watcher: &dyn PrepareWatcher) {
         text::counted(manifest.shards.len(), "shard"),
         s.width,
         s.height,
-        if s.encoding == job::Encoding::Raw { "raw".into() } else { format!("JPEG (quality {})", s.quality) },
+        if s.encoding == job::ImageFormat::Raw { "raw".into() } else { format!("JPEG (quality {})", s.quality) },
         options.spec.destination.display()
     );
     let mut notes = manifest.notes.clone();

@@ -142,8 +142,8 @@ impl ProcessGroup {
         let other = strategy.plan.is_none() && strategy.name != StrategyName::MultiWorker;
         if other && config.is_given("strategy.name") {
             return Err(Error::user(format!(
-                "strategy.name = \"{}\" runs in one process, but {} were started; give --strategy \
-                 multi-worker-mirrored, or a plan for so many ranks (--plan), or start paceline train alone",
+                "strategy.name = \"{}\" runs in one process, but {} were started; set it to \
+                 multi-worker-mirrored, or give a plan for so many ranks (strategy.plan), or start paceline train alone",
                 strategy.name, self.expected
             )));
         }

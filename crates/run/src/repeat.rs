@@ -135,8 +135,8 @@ impl Recorded {
         }
         if changed.iter().any(|c| ["model.", "data.", "train.batch"].iter().any(|k| c.starts_with(k))) {
             notes.push(
-                "replicas and threads are those that were chosen for the run as it was; --replicas auto --threads auto \
-                 chooses anew"
+                "replicas and threads are those that were chosen for the run as it was; \
+                 strategy.replicas=auto and strategy.threads=auto choose anew"
                     .into(),
             );
         }

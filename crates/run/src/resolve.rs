@@ -98,7 +98,7 @@ pub fn read_text(doing: &str, path: &Path) -> Result<String> {
 }
 
 /// The batch sizes that a run will meet.
-pub fn batches(batch: GlobalBatch, eval_batch: usize, data: &RunData) -> Batches {
+pub(crate) fn batches(batch: GlobalBatch, eval_batch: usize, data: &RunData) -> Batches {
     let parts = |n: usize, size: usize| [size.min(n), n % size].into_iter().filter(|&s| s > 0).collect::<Vec<_>>();
     let mut evaluate = parts(data.validation_pool().pass, eval_batch);
     if let Some(test) = data.test_pool() {
@@ -108,7 +108,7 @@ pub fn batches(batch: GlobalBatch, eval_batch: usize, data: &RunData) -> Batches
 }
 
 /// Data, model and plan file of a run, with nothing decided yet.
-pub struct Opened {
+pub(crate) struct Opened {
     /// The data.
     pub data: RunData,
     /// The model.
@@ -119,7 +119,7 @@ pub struct Opened {
 
 impl Opened {
     /// Opens the data, builds the model and reads the plan.
-    pub fn new(config: &Config) -> Result<Self> {
+    pub(crate) fn new(config: &Config) -> Result<Self> {
         let data = open_data(config)?;
         let graph = Arc::new(build_graph(config, &data)?);
         let plan = config.strategy.plan.as_ref().map(|path| read_plan(path, &graph)).transpose()?;
@@ -127,7 +127,7 @@ impl Opened {
     }
 
     /// What one checkpoint takes on disk; none if none are written.
-    pub fn checkpoint_bytes(&self, config: &Config) -> Option<u64> {
+    pub(crate) fn checkpoint_bytes(&self, config: &Config) -> Option<u64> {
         // What top-k holds back is kept for each rank; at least one, where their number is not known yet.
         let sparse = matches!(config.strategy.compression(), Compression::TopK { .. });
         let held = if sparse { config.strategy.replicas.chosen().unwrap_or(1) as u64 } else { 0 };
@@ -156,7 +156,7 @@ pub fn resolve(config: &Config, tuning: Option<Tuning>) -> Result<Resolved> {
 }
 
 /// The same for the processes of a job; none for a run in this process alone. Ends early when `stop` becomes true.
-pub fn resolve_among(
+pub(crate) fn resolve_among(
     config: &Config,
     opened: Opened,
     tuning: Option<Tuning>,
@@ -238,7 +238,7 @@ pub fn resolve_among(
 }
 
 /// The learning rate by step. Where a run stops (`train.max_steps`) is not part of it, so that it can go on exactly.
-pub fn rates(config: &Config, steps_per_epoch: u64) -> Arc<dyn Fn(u64) -> f64 + Send + Sync> {
+pub(crate) fn rates(config: &Config, steps_per_epoch: u64) -> Arc<dyn Fn(u64) -> f64 + Send + Sync> {
     let (schedule, base) = (config.schedule.clone(), config.optimizer.rate());
     let length = schedule.length(steps_per_epoch, config.train.epochs);
     Arc::new(move |step| schedule.rate_at(base, step, steps_per_epoch, length))

@@ -11,7 +11,9 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use paceline_base::{Error, Result, text};
 use paceline_engine::Ended;
 use paceline_prepare::spark::{self, Cluster, Event, Request};
-use paceline_prepare::speedtest::{Design, Designed, ListedSource, StudiedSource, can_drop, measure_cells, recognise};
+use paceline_prepare::speedtest::{
+    Design, Designed, ListedSource, StudiedSource, StudySetting, StudySettingNames, can_drop, measure_cells, recognise,
+};
 use paceline_record::{Cell, CpuWatch, Measurement, MeasurementWriter, PageCache, RunDir, Status, Summary, Work};
 use paceline_report::study::csv;
 use paceline_system::{Machine, atomic, machine};
@@ -30,6 +32,8 @@ pub struct Speedtest {
     pub time_limit: Option<f64>,
     /// The run directory; `runs/speedtest-N` if none.
     pub run_dir: Option<PathBuf>,
+    /// What the user calls the settings, for errors and reasons.
+    pub names: StudySettingNames,
 }
 
 /// Something that measures cells.
@@ -50,13 +54,17 @@ pub trait Engine {
     ) -> Result<()>;
 }
 
-/// Measures in this process.
+/// Measures in this process; the user calls settings by these names.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Local;
+pub struct Local(pub StudySettingNames);
+
+impl Local {
+    const NAME: &str = "local";
+}
 
 impl Engine for Local {
     fn name(&self) -> &str {
-        "local"
+        Self::NAME
     }
 
     fn measure(
@@ -65,7 +73,7 @@ impl Engine for Local {
         enough: &dyn Fn() -> bool,
         take: &mut dyn FnMut(Measurement) -> Result<()>,
     ) -> Result<()> {
-        measure_cells(cells.iter().cloned(), self.name(), enough, take)
+        measure_cells(cells.iter().cloned(), self.name(), self.0, enough, take)
     }
 }
 
@@ -181,10 +189,10 @@ pub fn speedtest(
     watcher: &dyn StudyWatcher,
     stop: &AtomicBool,
 ) -> Result<Finished> {
-    paceline_system::threads::check_threads("--threads", 1, order.design.threads)?;
+    paceline_system::threads::check_threads(order.names.of(StudySetting::Threads), 1, order.design.threads)?;
     let begin = Instant::now();
     let sources = sources(order)?;
-    let designed = order.design.cells(&sources);
+    let designed = order.design.cells(&sources, order.names);
     if designed.cells.is_empty() {
         let why = designed.warnings.join("; ");
         return Err(Error::user(format!("there is nothing to measure: {why}")));
@@ -244,12 +252,12 @@ pub fn speedtest(
         Ok(())
     });
     watcher.ended();
-    if engine.name() == Local.name() {
+    if engine.name() == Local::NAME {
         summary.cpu = vec![cores.so_far()]; // elsewhere others do the work
     }
     drop(cores);
     summary.seconds_total = begin.elapsed().as_secs_f64();
-    settle(&mut summary, &designed, &taken.all, order.time_limit.filter(|_| late()));
+    finish(&mut summary, &designed, &taken.all, order, late());
     if let Err(error) = &result {
         summary.status = Status::Failed { why: error.message().into() };
     }
@@ -305,8 +313,8 @@ fn sources(order: &Speedtest) -> Result<Vec<StudiedSource>> {
     Ok(found)
 }
 
-/// Fills in what is known at the end; `limit` is the time limit, if it has passed.
-fn settle(summary: &mut Summary, designed: &Designed, all: &[Measurement], limit: Option<f64>) {
+/// Fills in what is known at the end; `late`: the time limit has passed.
+fn finish(summary: &mut Summary, designed: &Designed, all: &[Measurement], order: &Speedtest, late: bool) {
     let images: u64 = all.iter().map(|m| m.images).sum();
     let seconds: f64 = all.iter().map(|m| m.seconds).sum();
     summary.examples_per_s = if seconds > 0.0 { images as f64 / seconds } else { f64::NAN };
@@ -315,8 +323,10 @@ fn settle(summary: &mut Summary, designed: &Designed, all: &[Measurement], limit
     let planned = designed.cells.len();
     summary.status = if all.len() == planned { Status::Done } else { Status::Stopped };
     if all.len() < planned {
-        let why = match limit {
-            Some(limit) => format!("the time limit of {limit} s ended the study (--time-limit)"),
+        let why = match order.time_limit.filter(|_| late) {
+            Some(limit) => {
+                format!("the time limit of {limit} s ended the study ({})", order.names.of(StudySetting::TimeLimit))
+            }
             None => "the study was stopped".into(),
         };
         summary.warnings.push(format!(
@@ -415,6 +425,7 @@ mod tests {
             },
             time_limit,
             run_dir: Some(folder.join("study")),
+            names: StudySettingNames::default(),
         }
     }
 

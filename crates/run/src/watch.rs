@@ -72,7 +72,7 @@ pub struct Silent;
 impl Watcher for Silent {}
 
 /// What the observers of all ranks of a run share.
-pub struct Shared<'a> {
+pub(crate) struct Shared<'a> {
     /// Takes the records.
     pub writer: &'a StepWriter,
     /// Where they go; asked, before checkpoints, whether it is still this run's.
@@ -98,7 +98,7 @@ pub struct Shared<'a> {
 }
 
 /// The observer of one rank.
-pub struct RankObserver<'a> {
+pub(crate) struct RankObserver<'a> {
     shared: &'a Shared<'a>,
     rank: u32,
     fold: StepFold,
@@ -125,7 +125,7 @@ const LOOK: f64 = 0.1;
 
 impl<'a> RankObserver<'a> {
     /// The observer of rank `rank`.
-    pub fn new(shared: &'a Shared<'a>, rank: usize) -> Self {
+    pub(crate) fn new(shared: &'a Shared<'a>, rank: usize) -> Self {
         let every = match shared.every {
             Every::Steps(n) => n.get(),
             Every::Auto => 1,
@@ -188,7 +188,7 @@ impl<'a> RankObserver<'a> {
     }
 
     /// Hands over what is still folded.
-    pub fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         if let Some(record) = self.fold.finish() {
             self.shared.writer.push(record);
         }

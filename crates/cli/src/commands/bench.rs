@@ -3,14 +3,16 @@
 use crate::flags::{Bench, BenchCommand, BenchKernels, Forget};
 use crate::screen::{self, say};
 use paceline::base::layout::{self, Column, Style};
+use paceline::base::setting::SettingNames;
 use paceline::text::counted;
 use paceline::{
-    Error, KernelBench, KernelLine, KernelReport, Result, Rule, bench_kernels, bench_model, forget_kernels,
+    BenchSetting, Error, KernelBench, KernelLine, KernelReport, Result, Rule, bench_kernels, bench_model,
+    forget_kernels,
 };
 use std::fmt::Write;
 
 /// Runs the command.
-pub fn run(flags: &Bench) -> Result<()> {
+pub(crate) fn run(flags: &Bench) -> Result<()> {
     let BenchCommand::Kernels(flags) = &flags.command;
     kernels(flags)
 }
@@ -20,13 +22,18 @@ fn kernels(flags: &BenchKernels) -> Result<()> {
         return forget(which, flags.json);
     }
     let input = flags.input.as_ref().map(|s| &s.0[..]);
-    let graph = bench_model(&flags.model, input, flags.classes.map(|n| n as usize))?;
+    let names = SettingNames(|setting| match setting {
+        BenchSetting::Input => "--input",
+        BenchSetting::Threads => "--threads",
+    });
+    let graph = bench_model(&flags.model, input, flags.classes.map(|n| n as usize), names)?;
     let report = bench_kernels(&KernelBench {
         graph: &graph,
         batch: flags.batch as usize,
         threads: flags.threads as usize,
         rule: Rule::Adam { beta1: 0.9, beta2: 0.999, eps: 1e-8 },
         repeats: flags.repeats as usize,
+        names,
     })?;
     if flags.json {
         let text = serde_json::to_string_pretty(&report).map_err(|e| Error::internal(e.to_string()))?;

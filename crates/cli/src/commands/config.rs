@@ -7,7 +7,7 @@ use paceline::{Error, Result, config, text};
 use std::path::Path;
 
 /// Runs the command.
-pub fn run(flags: &Config) -> Result<()> {
+pub(crate) fn run(flags: &Config) -> Result<()> {
     match &flags.command {
         ConfigCommand::Explain { key, json: false } => {
             screen::print(&config::explain(key.as_deref(), screen::style().width)?);
@@ -25,7 +25,7 @@ pub fn run(flags: &Config) -> Result<()> {
 /// Goes as far as training does before it begins, without what is measured.
 fn check(file: &Path, sets: &[String]) -> Result<()> {
     let mut config = from_file(file)?;
-    config.set_all(sets)?;
+    config.set_all_by("--set ", sets)?;
     config.check().map_err(|e| e.context(file.display()))?;
     // What is left to a trial fits whatever it finds.
     if config.strategy.name == config::StrategyName::Mirrored && config.strategy.replicas == config::Auto::Auto {

@@ -6,7 +6,7 @@ use paceline::Result;
 use paceline::report::Row;
 
 /// Runs the command.
-pub fn run(flags: &Demo) -> Result<()> {
+pub(crate) fn run(flags: &Demo) -> Result<()> {
     let stop = crate::signals::stop_on_signal("stopping after this step, with a checkpoint");
     let screen = Screen::new(false).beginning(stop.begun());
     say!("Paceline trains Fashion-MNIST under several strategies and compares them.");

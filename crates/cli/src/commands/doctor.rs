@@ -21,7 +21,7 @@ struct Output<'a> {
 }
 
 /// Runs the command.
-pub fn run(flags: &Doctor, log: &str) -> Result<End> {
+pub(crate) fn run(flags: &Doctor, log: &str) -> Result<End> {
     if flags.out.is_dir() {
         return Err(Error::user(format!("--out {} is a folder; give the name of a file", flags.out.display())));
     }

@@ -18,7 +18,7 @@ const SHOWN: usize = 20;
 const CONFUSIONS: usize = 10;
 
 /// Runs the command.
-pub fn run(flags: &Evaluate) -> Result<()> {
+pub(crate) fn run(flags: &Evaluate) -> Result<()> {
     let mut predictor = open(&flags.run, &flags.model)?;
     let inputs = predictor.labelled(flags.data.as_deref())?;
     let part = flags.part.unwrap_or_else(|| inputs.part_to_evaluate());

@@ -5,23 +5,29 @@ use crate::screen;
 use crate::signals::{End, requests};
 use clap::{CommandFactory, Parser};
 use indicatif::ProgressBar;
-use paceline::launch::{Hosts, Launch, LaunchEnd, LaunchView, Limits, Notice, Progress, Stream, detect, launch};
+use paceline::base::setting::SettingNames;
+use paceline::launch::{
+    Hosts, Launch, LaunchEnd, LaunchSetting, LaunchView, Limits, Notice, Progress, Stream, detect, launch,
+};
 use paceline::{Error, Kind, Result};
 use std::cell::RefCell;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 /// Runs the command.
-pub fn run(flags: &Flags, log: &str) -> Result<End> {
+pub(crate) fn run(flags: &Flags, log: &str) -> Result<End> {
     let train = parse_command(&flags.command)?;
     let (hosts, scheduler) = match (&flags.hosts, flags.np, &flags.hostfile) {
-        (Some(list), ..) => (Hosts::parse(list)?, None),
+        (Some(list), ..) => {
+            let named = |e: Error| e.clone().with_message(format!("--hosts {}", e.message()));
+            (Hosts::parse(list).map_err(named)?, None)
+        }
         (_, Some(n), _) => (Hosts::here(n as usize), None),
         (.., Some(file)) => {
             let text = paceline_run::read_text("read the host file", file)?;
             (Hosts::parse_file(&text, &file.display().to_string())?, None)
         }
-        _ => match detect(|name| std::env::var(name).ok(), |path| std::fs::read_to_string(path))? {
+        _ => match detect(|name| std::env::var(name).ok(), |path| std::fs::read_to_string(path), SettingNames(flag))? {
             Some((scheduler, hosts)) => (hosts, Some(scheduler)),
             None => {
                 return Err(Error::user(
@@ -62,6 +68,7 @@ pub fn run(flags: &Flags, log: &str) -> Result<End> {
         environment: environment(&flags.environment),
         log_dir: flags.log_dir.clone(),
         limits: Limits { silence: flags.heartbeat_timeout, step: flags.step_timeout, start: flags.start_timeout },
+        names: SettingNames(flag),
     };
     let again = |dir: &Path| match &train {
         Some(train) => ["--log".to_string(), log.to_string()].into_iter().chain(resumed(train, dir)).collect(),
@@ -94,6 +101,25 @@ pub fn run(flags: &Flags, log: &str) -> Result<End> {
             Err(e.with_message(words))
         }
         (Err(e), _) => Err(e),
+    }
+}
+
+/// The flag of a setting.
+fn flag(setting: LaunchSetting) -> &'static str {
+    match setting {
+        LaunchSetting::Hosts => "--hosts",
+        LaunchSetting::Processes => "--np",
+        LaunchSetting::MaxRestarts => "--max-restarts",
+        LaunchSetting::MinRanks => "--min-ranks",
+        LaunchSetting::Mpirun => "--mpirun",
+        LaunchSetting::Agent => "--agent",
+        LaunchSetting::Address => "--address",
+        LaunchSetting::Listen => "--listen",
+        LaunchSetting::Port => "--port",
+        LaunchSetting::Ports => "--ports",
+        LaunchSetting::Interface => "--interface",
+        LaunchSetting::StepLimit => "--step-timeout",
+        LaunchSetting::StartLimit => "--start-timeout",
     }
 }
 
@@ -139,7 +165,7 @@ fn parse_command(words: &[String]) -> Result<Option<Box<Train>>> {
 
 /// If `launch` was typed (`words`: all after the program's name) without the `--` before the command that it is to start: what to
 /// type.
-pub fn without_separator(words: &[String]) -> Option<String> {
+pub(crate) fn without_separator(words: &[String]) -> Option<String> {
     let at = words.iter().position(|word| word == "launch")?;
     if words.iter().any(|word| word == "--") {
         return None;

@@ -5,9 +5,12 @@ use crate::screen;
 use crate::signals::stop_on_signal;
 use indicatif::{ProgressBar, ProgressStyle};
 use paceline::base::layout::{self, Column, Style};
+use paceline::base::setting::SettingNames;
 use paceline::comm::World;
 use paceline::launch::LaunchClient;
-use paceline::matmul::{Keeping, Layout, LayoutReport, MatmulOptions, MatmulReport, Product, RunReport, matmul};
+use paceline::matmul::{
+    Keeping, Layout, LayoutReport, MatmulOptions, MatmulReport, MatmulSetting, Product, RunReport, matmul,
+};
 use paceline::text::{bytes, counted, duration, si, time_left};
 use paceline::{Error, Result};
 use std::fmt::Write;
@@ -17,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// Runs the command.
-pub fn run(flags: &Matmul, client: Option<&LaunchClient>) -> Result<()> {
+pub(crate) fn run(flags: &Matmul, client: Option<&LaunchClient>) -> Result<()> {
     let options = MatmulOptions {
         n: flags.n,
         block: flags.block,
@@ -43,6 +46,7 @@ pub fn run(flags: &Matmul, client: Option<&LaunchClient>) -> Result<()> {
         memory: flags.memory,
         seed: flags.seed,
         inject: flags.inject_error,
+        names: SettingNames(flag),
     };
     let mut world = World::from_env()?;
     let result = multiply(flags, &options, &mut world, client);
@@ -50,6 +54,21 @@ pub fn run(flags: &Matmul, client: Option<&LaunchClient>) -> Result<()> {
         world.abandon();
     }
     result
+}
+
+/// The flag of a setting.
+fn flag(setting: MatmulSetting) -> &'static str {
+    match setting {
+        MatmulSetting::N => "--n",
+        MatmulSetting::Block => "--block",
+        MatmulSetting::Product => "--product",
+        MatmulSetting::Factors => "--factors",
+        MatmulSetting::A => "--a",
+        MatmulSetting::B => "--b",
+        MatmulSetting::Out => "--out",
+        MatmulSetting::Ranks => "--ranks",
+        MatmulSetting::Memory => "--memory",
+    }
 }
 
 fn multiply(flags: &Matmul, options: &MatmulOptions, world: &mut World, client: Option<&LaunchClient>) -> Result<()> {

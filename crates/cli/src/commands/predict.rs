@@ -18,7 +18,7 @@ const NAME: usize = 20;
 const PRINTED: usize = 1 << 16;
 
 /// Runs the command.
-pub fn run(flags: &Predict) -> Result<()> {
+pub(crate) fn run(flags: &Predict) -> Result<()> {
     let stop = stop_on_signal("stopping").heard_from_the_start();
     let mut predictor = open(&flags.run, &flags.model)?;
     let inputs = predictor.inputs(&flags.data)?.only(flags.part)?;
@@ -56,13 +56,13 @@ pub fn run(flags: &Predict) -> Result<()> {
 }
 
 /// Opens the model of a run.
-pub fn open(run: &Path, flags: &ModelFlags) -> Result<Predictor> {
+pub(crate) fn open(run: &Path, flags: &ModelFlags) -> Result<Predictor> {
     let threads = flags.threads.map(|n| n as usize);
     Predictor::open(run, &Options { checkpoint: flags.checkpoint.clone(), threads, batch: None })
 }
 
 /// Says on standard error which model it is.
-pub fn say_model(predictor: &Predictor) {
+pub(crate) fn say_model(predictor: &Predictor) {
     screen::complain(&format!(
         "{} of {}, trained for {}",
         predictor.info().name,
@@ -82,7 +82,7 @@ fn closing(counts: &Counts) -> String {
 }
 
 /// Names bad inputs on standard error; an error if there are more than `allowed`.
-pub fn say_bad(first: &[(String, String)], bad: u64, inputs: u64, allowed: u64) -> Result<()> {
+pub(crate) fn say_bad(first: &[(String, String)], bad: u64, inputs: u64, allowed: u64) -> Result<()> {
     for (input, reason) in first {
         screen::complain(&format!("bad: {}", with_name(input, reason)));
     }
@@ -157,7 +157,7 @@ impl Table {
 }
 
 /// At most so many characters, the end cut off.
-pub fn shortened(text: &str, room: usize) -> String {
+pub(crate) fn shortened(text: &str, room: usize) -> String {
     match text.chars().count() > room {
         true => text.chars().take(room.saturating_sub(1)).chain(['…']).collect(),
         false => text.into(),

@@ -3,7 +3,8 @@
 use crate::flags::{EngineFlags, Prepare, PrepareShards};
 use crate::screen::{self, say};
 use indicatif::ProgressBar;
-use paceline::prepare::job::{Encoding, JobProgress, JobSpec, Setting, SettingNames, Settings, ShardTask, settings};
+use paceline::base::setting::SettingNames;
+use paceline::prepare::job::{ImageFormat, JobProgress, JobSpec, Setting, Settings, ShardTask, settings};
 use paceline::prepare::spark::Cluster;
 use paceline::{Error, Result, report, text};
 use paceline_run::{DataEngine, PrepareOptions, PrepareWatcher};
@@ -11,7 +12,7 @@ use std::io::{BufRead, IsTerminal};
 use std::sync::Mutex;
 
 /// Runs the command.
-pub fn run(flags: &Prepare) -> Result<()> {
+pub(crate) fn run(flags: &Prepare) -> Result<()> {
     let options = options(flags)?;
     let stop = crate::signals::stop_on_signal("stopping; finished shards are kept");
     let screen = PrepareScreen::new(flags.quiet || flags.json, stop.begun());
@@ -40,7 +41,7 @@ pub fn run(flags: &Prepare) -> Result<()> {
 }
 
 /// Runs the hidden command of Spark's tasks: shard numbers on standard input, figures on standard output.
-pub fn shards(flags: &PrepareShards) -> Result<()> {
+pub(crate) fn shards(flags: &PrepareShards) -> Result<()> {
     let mut shards = Vec::new();
     for line in std::io::stdin().lock().lines() {
         let line = line.map_err(|e| Error::failure(format!("cannot read standard input: {e}")))?;
@@ -82,7 +83,7 @@ fn options(flags: &Prepare) -> Result<PrepareOptions> {
                 height,
                 fit: settings::fit::parse(&flags.fit).map_err(|e| named("--fit", e))?,
                 colour: settings::colour::parse(&flags.colour).map_err(|e| named("--colour", e))?,
-                encoding: if flags.raw { Encoding::Raw } else { Encoding::Jpeg },
+                encoding: if flags.raw { ImageFormat::Raw } else { ImageFormat::Jpeg },
                 quality: flags.quality,
                 chroma: settings::chroma::parse(&flags.chroma).map_err(|e| named("--chroma", e))?,
                 full_decode: flags.full_decode,
@@ -112,7 +113,7 @@ fn prepare_engine(flags: &Prepare) -> Result<DataEngine> {
 }
 
 /// What the engine's flags mean.
-pub fn engine(flags: &EngineFlags, partitions: Option<&str>) -> Result<DataEngine> {
+pub(crate) fn engine(flags: &EngineFlags, partitions: Option<&str>) -> Result<DataEngine> {
     match flags.engine.as_str() {
         "local" => match [("--master", flags.master.is_some()), ("--conf", !flags.conf.is_empty())] {
             [(flag, true), _] | [_, (flag, true)] => {

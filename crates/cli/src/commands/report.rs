@@ -7,7 +7,7 @@ use paceline::{Error, Result, report, text};
 use std::path::{Path, PathBuf};
 
 /// Runs the command.
-pub fn run(flags: &Report) -> Result<()> {
+pub(crate) fn run(flags: &Report) -> Result<()> {
     let mut runs = Vec::new();
     let mut studies = Vec::new();
     let mut add = |path: &Path| -> Result<()> {

@@ -6,7 +6,7 @@ use paceline::record::{RunEntry, Work, list_runs};
 use paceline::{Error, Result, report};
 
 /// Runs the command.
-pub fn run(flags: &Runs) -> Result<()> {
+pub(crate) fn run(flags: &Runs) -> Result<()> {
     let runs = list_runs(&flags.folder)?;
     if flags.json {
         let text = serde_json::to_string_pretty(&runs).map_err(|e| Error::internal(e.to_string()))?;

@@ -4,7 +4,8 @@ use crate::flags::{Speedtest, SpeedtestCells};
 use crate::screen::{self, say};
 use crate::signals::{End, stop_on_signal};
 use indicatif::ProgressBar;
-use paceline::prepare::speedtest::{Design, measure_cells};
+use paceline::base::setting::SettingNames;
+use paceline::prepare::speedtest::{Design, StudySetting, measure_cells};
 use paceline::record::{Cell, Measurement, PageCache, Study, Variant, read_study};
 use paceline::report::study;
 use paceline::{Error, Result, report, text};
@@ -15,12 +16,12 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 /// Runs the command.
-pub fn run(flags: &Speedtest) -> Result<End> {
+pub(crate) fn run(flags: &Speedtest) -> Result<End> {
     let order = order(flags)?;
     let stop = stop_on_signal("stopping after this measurement; what was measured is kept").heard_from_the_start();
     let screen = StudyScreen::new(flags.quiet || flags.json);
     let finished = match super::prepare::engine(&flags.engine, Some(&flags.partitions))? {
-        DataEngine::Local => speedtest(&order, &mut Local, &screen, &stop)?,
+        DataEngine::Local => speedtest(&order, &mut Local(order.names), &screen, &stop)?,
         DataEngine::Spark(cluster) => {
             paceline::prepare::spark::spark_submit()?; // before anything is made
             let note = |text: &str| screen.note(text);
@@ -59,7 +60,7 @@ pub fn run(flags: &Speedtest) -> Result<End> {
 }
 
 /// Tables and words.
-pub fn show(studies: &[Study]) {
+pub(crate) fn show(studies: &[Study]) {
     let series = study::series(studies);
     screen::print_table(&study::tables(&series, screen::style()));
     say!("\nin words\n");
@@ -69,7 +70,7 @@ pub fn show(studies: &[Study]) {
 }
 
 /// Figures and words as JSON.
-pub fn json(studies: &[Study]) -> Result<()> {
+pub(crate) fn json(studies: &[Study]) -> Result<()> {
     let series = study::series(studies);
     let words: Vec<String> = study::words(studies, &series).iter().map(ToString::to_string).collect();
     let summaries: Vec<_> = studies.iter().map(|study| &study.summary).collect();
@@ -79,7 +80,7 @@ pub fn json(studies: &[Study]) -> Result<()> {
 }
 
 /// Runs the hidden command of other engines' tasks: cells in, measurements out, one JSON object a line each.
-pub fn cells(flags: &SpeedtestCells) -> Result<()> {
+pub(crate) fn cells(flags: &SpeedtestCells) -> Result<()> {
     let input: Box<dyn BufRead> = match &flags.cells {
         Some(path) => Box::new(BufReader::new(std::fs::File::open(path).map_err(|e| Error::io("read", path, &e))?)),
         None => Box::new(std::io::stdin().lock()),
@@ -92,10 +93,21 @@ pub fn cells(flags: &SpeedtestCells) -> Result<()> {
             cells.push(cell.map_err(|e| Error::user(format!("line {}: this is no cell: {e}", number + 1)))?);
         }
     }
-    measure_cells(cells, &flags.engine, &|| false, &mut |measurement| {
+    measure_cells(cells, &flags.engine, SettingNames(flag), &|| false, &mut |measurement| {
         screen::print(&serde_json::to_string(&measurement).map_err(|e| Error::internal(e.to_string()))?);
         Ok(())
     })
+}
+
+/// The flag of a setting.
+fn flag(setting: StudySetting) -> &'static str {
+    match setting {
+        StudySetting::SkipBad => "--skip-bad",
+        StudySetting::PageCache => "--cache-state",
+        StudySetting::Full => "--full",
+        StudySetting::Threads => "--threads",
+        StudySetting::TimeLimit => "--time-limit",
+    }
 }
 
 fn order(flags: &Speedtest) -> Result<Order> {
@@ -161,6 +173,7 @@ fn order(flags: &Speedtest) -> Result<Order> {
         },
         time_limit,
         run_dir: flags.run_dir.clone(),
+        names: SettingNames(flag),
     })
 }
 

@@ -8,7 +8,7 @@ use paceline::{Config, Error, Kind, Place, Recorded, Result, config};
 use std::path::Path;
 
 /// Runs the command.
-pub fn run(flags: &Train) -> Result<End> {
+pub(crate) fn run(flags: &Train) -> Result<End> {
     let started = paceline::comm::Started::from_env();
     let several = started.is_some_and(|s| s.processes > 1);
     if flags.summary || flags.explain {
@@ -70,7 +70,7 @@ fn with_resume(error: Error, screen: &Screen, under_launch: bool) -> Error {
 
 /// What a configuration file says, its paths as seen from here. To be checked when the flags are in it: these, and being one of
 /// several processes, may yet make it fit together.
-pub fn from_file(path: &Path) -> Result<Config> {
+pub(crate) fn from_file(path: &Path) -> Result<Config> {
     let text = paceline_run::read_text("read the configuration", path)?;
     let mut config = Config::read(&text, &path.display().to_string())?;
     config.beside(path.parent().unwrap_or(Path::new("")));
@@ -79,7 +79,7 @@ pub fn from_file(path: &Path) -> Result<Config> {
 
 /// The file, or what a resumed or repeated run had, then `--set`, then the flags; with the run that is repeated. `several` processes have a
 /// strategy of their own.
-pub fn configuration(flags: &Train, several: bool) -> Result<(Config, Option<Box<Recorded>>)> {
+pub(crate) fn configuration(flags: &Train, several: bool) -> Result<(Config, Option<Box<Recorded>>)> {
     let recorded = match (&flags.resume, &flags.config) {
         (None, Some(path)) => Recorded::at(path)?.map(Box::new),
         _ => None,
@@ -97,7 +97,7 @@ pub fn configuration(flags: &Train, several: bool) -> Result<(Config, Option<Box
         (None, None) => Config::default(),
     };
     let file = flags.config.as_ref().filter(|_| recorded.is_none()).map(|path| (path, config.clone()));
-    config.set_all(&flags.sets)?;
+    config.set_all_by("--set ", &flags.sets)?;
     if (flags.resume.is_some() || recorded.is_some())
         && flags.plan.is_none()
         && (flags.strategy.is_some() || flags.replicas.is_some())

@@ -15,7 +15,7 @@ machine, little memory, a slow disk. A cluster.toml that is there already is kep
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Doctor {
+pub(crate) struct Doctor {
     /// Measure these hosts, and every link between two; as paceline launch --hosts … -- doctor
     #[arg(long, value_name = "NAME,…")]
     pub hosts: Option<String>,

@@ -4,7 +4,7 @@ use clap::Command;
 use paceline::base::layout::{columns, hanging, wrap};
 
 /// The command and all below it, for so many columns.
-pub fn fitted(command: Command, width: usize) -> Command {
+pub(crate) fn fitted(command: Command, width: usize) -> Command {
     let command = match command.get_after_help().map(ToString::to_string) {
         Some(text) => command.after_help(fit(&text, width)),
         None => command,

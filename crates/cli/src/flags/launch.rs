@@ -21,7 +21,7 @@ More: docs/cluster.md";
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Launch {
+pub(crate) struct Launch {
     /// Hosts, and how many processes each takes
     #[arg(long, value_name = "NAME:N,…", conflicts_with_all = ["np", "hostfile"])]
     pub hosts: Option<String>,

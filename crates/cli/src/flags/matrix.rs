@@ -17,7 +17,7 @@ on rank (i + j) mod p, where the trace of A·A needs no transfer. The one that i
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Matmul {
+pub(crate) struct Matmul {
     /// Rows and columns of the matrices; those of the files, if given
     #[arg(long, value_name = "N")]
     pub n: Option<usize>,
@@ -63,7 +63,7 @@ pub struct Matmul {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-pub enum WhichProduct {
+pub(crate) enum WhichProduct {
     /// A·B
     Ab,
     /// A·A
@@ -73,7 +73,7 @@ pub enum WhichProduct {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-pub enum WhichLayout {
+pub(crate) enum WhichLayout {
     /// A grid of ranks
     Summa,
     /// Block (i, j) on rank (i + j) mod p
@@ -83,7 +83,7 @@ pub enum WhichLayout {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-pub enum WhichFactors {
+pub(crate) enum WhichFactors {
     /// Stored, if memory allows
     Auto,
     /// Kept by their holders, and sent

@@ -18,7 +18,7 @@ input that cannot be read keeps its place with the reason; all others are predic
 
 #[derive(Args)]
 #[command(after_help = PREDICT_EXAMPLES)]
-pub struct Predict {
+pub(crate) struct Predict {
     /// A run directory, its run.toml, or one of its checkpoints
     pub run: PathBuf,
     /// Photos, folders of them, a csv or tsv of paths, record shards, IDX files, or sets by name
@@ -45,7 +45,7 @@ pub struct Predict {
 
 /// How predictions are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub(crate) enum Format {
     /// For people
     Table,
     /// With a head: input,label,class,probability,error
@@ -68,7 +68,7 @@ not taken for something new.";
 
 #[derive(Args)]
 #[command(after_help = EVALUATE_EXAMPLES)]
-pub struct Evaluate {
+pub(crate) struct Evaluate {
     /// A run directory, its run.toml, or one of its checkpoints
     pub run: PathBuf,
     /// Labelled data: class folders, a csv or tsv of path,label, record shards, IDX files, or a set by name [default: the
@@ -87,7 +87,7 @@ pub struct Evaluate {
 
 /// Which parameters, and with what they are computed.
 #[derive(Args)]
-pub struct ModelFlags {
+pub(crate) struct ModelFlags {
     /// Which checkpoint: best, last, step-N or a folder
     #[arg(long, default_value = "best", value_name = "WHICH")]
     pub checkpoint: Which,

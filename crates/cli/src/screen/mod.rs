@@ -1,32 +1,32 @@
 //! The only way to the terminal: how wide it is, and words that cannot act on it. [`training`] shows a run while it goes, [`bar`]
 //! has the progress bars of all commands.
 
-pub mod bar;
-pub mod training;
+pub(crate) mod bar;
+pub(crate) mod training;
 
 use paceline::base::layout;
 use paceline::report::Style;
 use paceline::text;
 use std::io::{IsTerminal, Write};
 use std::sync::OnceLock;
-pub use training::Screen;
+pub(crate) use training::Screen;
 
 /// Writes a line (or several) to standard output. A reader that went away (`| head`) is no error: a training that it
 /// watched goes on, and a report is still written.
 ///
 /// Whatever it is made of (names of runs, classes and files, words of other processes) cannot act on the terminal: this, with
 /// [`print_table`] and [`warn`], is the only way out of this program.
-pub fn print(text: &str) {
+pub(crate) fn print(text: &str) {
     put(&text::visible_lines(text));
 }
 
 /// [`print`] for tables that `report` has set in bold; all else in them is treated alike.
-pub fn print_table(table: &str) {
+pub(crate) fn print_table(table: &str) {
     put(&bold_kept(table));
 }
 
 /// Writes a line (or several) to standard error, as safe as [`print`].
-pub fn warn(text: &str) {
+pub(crate) fn warn(text: &str) {
     let end = if text.ends_with('\n') { "" } else { "\n" };
     let text = format!("{}{end}", crate::launched::prefixed(&text::visible_lines(text)));
     let _ = std::io::stderr().write_all(text.as_bytes()); // at once: lines of many processes meet in one pipe
@@ -56,7 +56,7 @@ fn bold_kept(table: &str) -> String {
 
 /// Words for people: lines that are wider than the terminal are broken between words and set in. Where there is none, a line stays
 /// a line, as what reads files and pipes expects.
-pub fn tell(text: &str) {
+pub(crate) fn tell(text: &str) {
     match known_width() {
         Some(width) => print(&layout::paragraphs(&text::visible_lines(text), width)),
         None => print(text),
@@ -64,7 +64,7 @@ pub fn tell(text: &str) {
 }
 
 /// [`tell`] on standard error.
-pub fn complain(text: &str) {
+pub(crate) fn complain(text: &str) {
     match terminal_size::terminal_size_of(std::io::stderr()) {
         Some((width, _)) => {
             let width = usize::from(width.0).max(NARROWEST);
@@ -84,7 +84,7 @@ pub(crate) use say;
 const NARROWEST: usize = 40;
 
 /// Columns of the terminal that standard output goes to, or of whoever set `COLUMNS`, if either is known.
-pub fn known_width() -> Option<usize> {
+pub(crate) fn known_width() -> Option<usize> {
     static WIDTH: OnceLock<Option<usize>> = OnceLock::new();
     *WIDTH.get_or_init(|| {
         let terminal = terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0));
@@ -98,12 +98,12 @@ fn width_from(columns: Option<&str>, terminal: Option<usize>) -> Option<usize> {
 }
 
 /// [`style`], but files and pipes get every name in full, however wide that is.
-pub fn style_in_full() -> Style {
+pub(crate) fn style_in_full() -> Style {
     Style { width: known_width().unwrap_or(usize::MAX), ..style() }
 }
 
 /// A word of a command line, quoted where a shell would take it apart.
-pub fn shell_word(word: &str) -> String {
+pub(crate) fn shell_word(word: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./:,=@%+".contains(c);
     match !word.is_empty() && word.chars().all(plain) {
         true => word.into(),
@@ -112,7 +112,7 @@ pub fn shell_word(word: &str) -> String {
 }
 
 /// Bold and as wide as the terminal, or plain and of the width that files and pipes get.
-pub fn style() -> Style {
+pub(crate) fn style() -> Style {
     let bold = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     Style { bold, width: known_width().unwrap_or(Style::default().width) }
 }

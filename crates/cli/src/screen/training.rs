@@ -19,7 +19,7 @@ struct View {
 }
 
 /// The watcher of the command line.
-pub struct Screen {
+pub(crate) struct Screen {
     quiet: bool,
     /// To the `launch` that has the terminal and draws the bar.
     connection: Option<Connection>,
@@ -31,7 +31,7 @@ pub struct Screen {
 
 impl Screen {
     /// A screen, or one that shows nothing.
-    pub fn new(quiet: bool) -> Self {
+    pub(crate) fn new(quiet: bool) -> Self {
         let terminal = std::io::stderr().is_terminal();
         Self {
             quiet,
@@ -43,17 +43,17 @@ impl Screen {
     }
 
     /// The same, shown by the `launch` at the other end of the line, if there is one.
-    pub fn through(self, connection: Option<Connection>) -> Self {
+    pub(crate) fn through(self, connection: Option<Connection>) -> Self {
         Self { connection: connection.filter(|_| !self.quiet), ..self }
     }
 
     /// The same; sets this when the run begins.
-    pub fn beginning(self, begun: Begun) -> Self {
+    pub(crate) fn beginning(self, begun: Begun) -> Self {
         Self { begun, ..self }
     }
 
     /// The directory of the run that is shown, once there is one.
-    pub fn run_dir(&self) -> Option<PathBuf> {
+    pub(crate) fn run_dir(&self) -> Option<PathBuf> {
         self.view().dir.clone()
     }
 

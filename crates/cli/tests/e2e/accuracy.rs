@@ -5,7 +5,7 @@ use crate::session::Session;
 use std::path::Path;
 
 /// Whether the Debian package is installed. Its absence is a failure, unless `PACELINE_OFFLINE=1`: then `test` is not run.
-pub fn fashion_is_here(test: &str) -> bool {
+pub(crate) fn fashion_is_here(test: &str) -> bool {
     if Path::new("/usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz").exists() {
         return true;
     }

@@ -261,7 +261,10 @@ fn wrong_input_is_answered_with_what_to_do() {
     s.train("never", "--set train.epochs=1 --set checkpoint.every=never");
     has(&s.fails(2, "predict never fake:4x4:3:20"), &["no checkpoint yet", "checkpoint.every"]);
     s.train("short", "--set train.max_steps=3");
-    has(&s.fails(2, "predict short fake:4x4:3:20"), &["no best checkpoint", "--checkpoint last", "step-3"]);
+    has(
+        &s.fails(2, "predict short fake:4x4:3:20"),
+        &["no best checkpoint", "checkpoint last takes the newest", "step-3"],
+    );
     s.ok("predict short fake:4x4:3:20 --checkpoint last --quiet");
     let help = flat(&s.ok("predict --help"));
     has(&help, &["--top <K>", "--skip-bad <N>", "exit code is then 1"]);

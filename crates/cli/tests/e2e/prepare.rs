@@ -8,7 +8,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 /// Writes `count` small photos in each of these classes, as JPEG (every fifth as PNG).
-pub fn photos(s: &Session, folder: &str, classes: &[&str], count: usize) {
+pub(crate) fn photos(s: &Session, folder: &str, classes: &[&str], count: usize) {
     let mut encoder = paceline_image::Encoder::new(92, paceline_image::Chroma::Half);
     for (c, class) in classes.iter().enumerate() {
         for i in 0..count {

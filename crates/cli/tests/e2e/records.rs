@@ -105,7 +105,7 @@ fn images_that_are_lists_of_floats_are_trained_on() {
                  --set strategy.threads=1";
     s.ok(&format!("train --set data.name=tfx.tfrecord {train} --run-dir tfx"));
     assert_eq!(s.summary("tfx")["best_val_accuracy"], 1.0);
-    has(&s.fails(2, "train --set data.name=own.tfrecord"), &["(x, y)", "--set data.image=NAME --set data.label=NAME"]);
+    has(&s.fails(2, "train --set data.name=own.tfrecord"), &["(x, y)", "data.image=NAME and data.label=NAME"]);
     s.ok(&format!("train --set data.name=own.tfrecord --set data.image=x --set data.label=y {train} --run-dir own"));
     assert_eq!(s.newest("own"), s.newest("tfx"), "other names, the same samples");
     has(&s.ok("data info tfx.tfrecord"), &["image from `image_floats`", "image_class"]);

@@ -90,7 +90,10 @@ fn a_run_is_repeated_with_its_choices() {
     assert_eq!(s.newest("first"), s.newest("threads"));
     assert!(!warnings("threads").contains("not the same run"), "{}", warnings("threads"));
     s.ok("train first/run.toml --run-dir seed --set train.seed=9 --set train.batch=32");
-    has(&warnings("seed"), &["not the same run again", "train.batch (64 → 32)", "train.seed (", "--replicas auto"]);
+    has(
+        &warnings("seed"),
+        &["not the same run again", "train.batch (64 → 32)", "train.seed (", "strategy.replicas=auto"],
+    );
     assert_ne!(s.newest("first"), s.newest("seed"));
 }
 

@@ -26,7 +26,7 @@ fn jpeg(pixels: &Pixels) -> Vec<u8> {
 }
 
 /// Three shards of 40 records; `spoil` may change the bytes of an image.
-pub fn write_shards(s: &Session, folder: &str, spoil: impl Fn(usize, &mut Vec<u8>)) {
+pub(crate) fn write_shards(s: &Session, folder: &str, spoil: impl Fn(usize, &mut Vec<u8>)) {
     for shard in 0..3 {
         let mut writer = Writer::new(Vec::new(), Packing::Plain);
         for record in 0..40 {
@@ -141,7 +141,7 @@ fn the_order_goes_over_all_shards() {
     let s = session();
     let name = s.path("shards").display().to_string();
     let set = paceline_data::Catalogue::with_cache("/nowhere").open(&name, &Default::default()).unwrap();
-    let paceline_data::Part::Stream(source) = &set.train else { panic!("records are not in memory") };
+    let paceline_data::DataPart::Stream(source) = &set.train else { panic!("records are not in memory") };
     let order = paceline_data::Order::new(source.len(), 1);
     for epoch in 0..5 {
         let places: Vec<String> = (0..16).map(|position| source.place(order.at(epoch, position))).collect();
@@ -224,7 +224,7 @@ fn settings_that_do_nothing_are_refused() {
     check("--set data.name=fake:4:3:60 --set augment.flip=true", &["augment:", "no images"]);
     check("--set data.name=shards --cache dsik", &["data.cache", "did you mean disk"]);
     let tight = "--set data.name=shards --cache memory --set data.cache_limit=0.00001";
-    check(tight, &["--cache memory would take 42.2 KiB", "--cache disk"]);
+    check(tight, &["data.cache=memory would take 42.2 KiB", "data.cache=disk"]);
     check("--set data.name=shards --set data.size=0", &["data.size"]);
 }
 

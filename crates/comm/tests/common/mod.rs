@@ -6,12 +6,12 @@ use paceline_comm::{Collective, Threads, chunk, threads};
 use std::thread::JoinHandle;
 
 /// Runs `body` on each of `size` ranks and returns what they return, in rank order.
-pub fn on_ranks<R: Send + 'static>(size: usize, body: impl Fn(Threads) -> R + Clone + Send + 'static) -> Vec<R> {
+pub(crate) fn on_ranks<R: Send + 'static>(size: usize, body: impl Fn(Threads) -> R + Clone + Send + 'static) -> Vec<R> {
     spawn(size, body).into_iter().map(|t| t.join().expect("no rank panics")).collect()
 }
 
 /// The same, for tests in which a rank may panic.
-pub fn spawn<R: Send + 'static>(
+pub(crate) fn spawn<R: Send + 'static>(
     size: usize,
     body: impl Fn(Threads) -> R + Clone + Send + 'static,
 ) -> Vec<JoinHandle<R>> {
@@ -23,7 +23,7 @@ pub fn spawn<R: Send + 'static>(
 }
 
 /// A number type of the tests.
-pub trait Number: Element + PartialEq + std::fmt::Debug {
+pub(crate) trait Number: Element + PartialEq + std::fmt::Debug {
     /// A number whose sums depend on the order of addition, from counters alone.
     fn any(seed: u64, rank: usize, at: usize) -> Self;
     /// Its bits.
@@ -65,12 +65,18 @@ impl Number for f64 {
 }
 
 /// What `rank` brings along.
-pub fn input<T: Number>(seed: u64, rank: usize, len: usize) -> Vec<T> {
+pub(crate) fn input<T: Number>(seed: u64, rank: usize, len: usize) -> Vec<T> {
     (0..len).map(|at| T::any(seed, rank, at)).collect()
 }
 
 /// What a collective must leave at `rank`; `None` where that is undefined.
-pub fn expected<T: Number>(what: Collective, seed: u64, ranks: &[usize], rank: usize, len: usize) -> Vec<Option<T>> {
+pub(crate) fn expected<T: Number>(
+    what: Collective,
+    seed: u64,
+    ranks: &[usize],
+    rank: usize,
+    len: usize,
+) -> Vec<Option<T>> {
     let sum = |at| ranks.iter().map(|&r| T::any(seed, r, at)).reduce(|a, b| a + b).expect("some rank");
     let owner = |at: usize| (0..ranks.len()).find(|&m| chunk(len, ranks.len(), m).contains(&at)).expect("one owner");
     let of = |at| match what {
@@ -82,7 +88,7 @@ pub fn expected<T: Number>(what: Collective, seed: u64, ranks: &[usize], rank: u
 }
 
 /// Compares bit for bit where something is expected.
-pub fn check<T: Number>(found: &[T], expected: &[Option<T>], told: &str) {
+pub(crate) fn check<T: Number>(found: &[T], expected: &[Option<T>], told: &str) {
     assert_eq!(found.len(), expected.len(), "{told}");
     for (at, (f, e)) in found.iter().zip(expected).enumerate() {
         if let Some(e) = e {

@@ -4,7 +4,7 @@ use super::{DataSet, Options};
 use crate::photos::{Listing, Photos, is_image_name};
 use crate::shards::{INDEX, Index, Records, ShardOptions, record_files};
 use crate::tfrecord::Memory;
-use crate::{DataError, FileImages, Labelled, Part, RecordImages, Result, Role, ShardError, Source, Subset};
+use crate::{DataError, DataPart, FileImages, Labelled, RecordImages, Result, Role, ShardError, Source, Subset};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -47,13 +47,13 @@ pub(super) fn open_shards(name: &str, path: &Path, options: &Options) -> Result<
         let parts = if path.is_dir() { records.parts() } else { Vec::new() };
         check_parts(path, &records, &parts)?;
         let all: Arc<dyn Source> = images(records)?;
-        let part = |role: Role| -> Result<Option<Part>> {
+        let part = |role: Role| -> Result<Option<DataPart>> {
             let range = parts.iter().find(|(found, _)| *found == role).map(|(_, range)| range.clone());
-            range.map(|range| Ok(Part::Stream(Arc::new(Subset::range(all.clone(), range)?)))).transpose()
+            range.map(|range| Ok(DataPart::Stream(Arc::new(Subset::range(all.clone(), range)?)))).transpose()
         };
         let alone = parts.len() < 2;
         let train = if alone { None } else { part(Role::Train)? };
-        let train = train.unwrap_or_else(|| Part::Stream(all.clone()));
+        let train = train.unwrap_or_else(|| DataPart::Stream(all.clone()));
         let (validation, test) = (part(Role::Validation)?, part(Role::Test)?);
         let notes = match alone {
             true => Vec::new(),
@@ -65,9 +65,9 @@ pub(super) fn open_shards(name: &str, path: &Path, options: &Options) -> Result<
         return Ok(DataSet { validation, test, notes, skipped, ..set(name, train, path) });
     };
     let has = |part: &str| index.parts().contains(&part);
-    let mut part = |part: &str| -> Result<Part> { Ok(Part::Stream(images(open(Some(part))?)?)) };
+    let mut part = |part: &str| -> Result<DataPart> { Ok(DataPart::Stream(images(open(Some(part))?)?)) };
     if !has("train") {
-        let train = Part::Stream(images(open(None)?)?);
+        let train = DataPart::Stream(images(open(None)?)?);
         return Ok(DataSet { skipped, ..set(name, train, path) });
     }
     let train = part("train")?;
@@ -102,13 +102,13 @@ pub(super) fn open_photos(name: &str, path: &Path, options: &Options) -> Result<
     let Listing { train, validation, test, .. } = listing;
     let train = FileImages::new(train, options.size, options.fit)?;
     let (shape, fit) = (train.shape().to_vec(), options.size.map(|_| options.fit));
-    let part = |photos: Photos| -> Part {
-        Part::Stream(Arc::new(FileImages::shaped(photos, [shape[0], shape[1], shape[2]], fit)))
+    let part = |photos: Photos| -> DataPart {
+        DataPart::Stream(Arc::new(FileImages::shaped(photos, [shape[0], shape[1], shape[2]], fit)))
     };
     let (validation, test) = (validation.map(part), test.map(part));
-    Ok(DataSet { validation, test, notes, ..set(name, Part::Stream(Arc::new(train)), path) })
+    Ok(DataSet { validation, test, notes, ..set(name, DataPart::Stream(Arc::new(train)), path) })
 }
 
-fn set(name: &str, train: Part, path: &Path) -> DataSet {
+fn set(name: &str, train: DataPart, path: &Path) -> DataSet {
     super::data_set(name, train, None, path.display().to_string(), None)
 }

@@ -27,7 +27,7 @@ pub use get::{GetProgress, Got};
 pub use validation::ValidationSet;
 
 use crate::shards::FeatureNames;
-use crate::{DataError, Fake, FakeSpec, Part, Result, cifar, shards};
+use crate::{DataError, DataPart, Fake, FakeSpec, Result, cifar, shards};
 use known::KnownSet;
 use paceline_image::Fit;
 use serde::Serialize;
@@ -39,11 +39,11 @@ pub struct DataSet {
     /// Its name, as it was asked for.
     pub name: String,
     /// The training part.
-    pub train: Part,
+    pub train: DataPart,
     /// The validation part, if the set has one of its own.
-    pub validation: Option<Part>,
+    pub validation: Option<DataPart>,
     /// The test part, if the set has one.
-    pub test: Option<Part>,
+    pub test: Option<DataPart>,
     /// Names of the classes.
     pub class_names: Vec<String>,
     /// Where it came from, for a person.
@@ -123,15 +123,15 @@ impl Options {
 /// A line of [`Catalogue::list`].
 #[derive(Clone, Debug, Serialize)]
 pub struct Entry {
-    /// Its name.
+    /// What [`Catalogue::open`] takes.
     pub name: String,
     /// What it is.
     pub description: String,
-    /// Training samples.
+    /// Samples of the training part, whether it is present or not.
     pub train: usize,
-    /// Test samples.
+    /// Samples of the test part, whether it is present or not.
     pub test: usize,
-    /// Its licence.
+    /// As its authors name it.
     pub licence: String,
     /// Whether it can be opened now.
     pub present: bool,
@@ -195,7 +195,7 @@ impl Catalogue {
             SetLocation::Known(set, dir) => {
                 options.has_room(name, || folder::bytes(&dir))?;
                 let pair = folder::read(&dir, Some(set.class_names()))?;
-                let test = pair.test.map(Part::from);
+                let test = pair.test.map(DataPart::from);
                 Ok(data_set(name, pair.train.into(), test, dir.display().to_string(), Some(set.licence)))
             }
             SetLocation::Shards(path) => images::open_shards(name, &path, options),
@@ -209,7 +209,7 @@ impl Catalogue {
             SetLocation::Folder(dir) => {
                 options.has_room(name, || folder::bytes(&dir))?;
                 let pair = folder::read(&dir, None)?;
-                let test = pair.test.map(Part::from);
+                let test = pair.test.map(DataPart::from);
                 Ok(data_set(name, pair.train.into(), test, dir.display().to_string(), None))
             }
         }
@@ -362,7 +362,7 @@ pub(crate) fn unknown(name: &str) -> DataError {
     }
 }
 
-fn data_set(name: &str, train: Part, test: Option<Part>, origin: String, licence: Option<&str>) -> DataSet {
+fn data_set(name: &str, train: DataPart, test: Option<DataPart>, origin: String, licence: Option<&str>) -> DataSet {
     let class_names = train.class_names().to_vec();
     DataSet {
         name: name.into(),
@@ -376,3 +376,6 @@ fn data_set(name: &str, train: Part, test: Option<Part>, origin: String, licence
         notes: Vec::new(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! The sample that is part of the program: the first 8,000 training and 2,000 test images of Fashion-MNIST.
 //!
 //! It lets a first run train on something real without a network and without a download. `sample/README.md` says how it
-//! was made; `examples/make_sample.rs` makes it again.
+//! was made; `tests/make_sample.rs` makes it again.
 
 use super::known::FASHION_CLASSES;
 use crate::{ImageSet, Result, idx};

@@ -5,14 +5,14 @@ use crate::photos::Listing;
 use crate::samples::Relabelled;
 use crate::shards::{Index, ShardOptions, by_part, record_files};
 use crate::tfrecord::Memory;
-use crate::{DataError, FileImages, Part, RecordImages, Result, Role, Source};
+use crate::{DataError, DataPart, FileImages, RecordImages, Result, Role, Source};
 use std::path::Path;
 use std::sync::Arc;
 
 /// What was opened to validate on.
 pub struct ValidationSet {
     /// The samples, of the shape and under the classes of the training set.
-    pub part: Part,
+    pub part: DataPart,
     /// What a person should know of them.
     pub notes: Vec<String>,
     /// Records that were left out, with what is wrong with them.
@@ -31,7 +31,7 @@ impl Catalogue {
         if same(path, Path::new(&set.name)).is_some_and(|(a, b)| a == b) {
             return Err(wrong("it is the training set itself; give other samples, or a fraction such as 0.1".into()));
         }
-        let (Part::Stream(_), &[height, width, channels]) = (&set.train, set.train.shape()) else {
+        let (DataPart::Stream(_), &[height, width, channels]) = (&set.train, set.train.shape()) else {
             let what = "it can only go with training images in files or records";
             return Err(wrong(format!("{what}, and {} is in memory; give a fraction or \"test\"", set.name)));
         };
@@ -80,7 +80,7 @@ impl Catalogue {
             wrong(format!("it has a class `{class}` that {} does not have; take it out, or train on it too", set.name))
         })?;
         let notes = notes.into_iter().map(|note| format!("data.validation: {note}")).collect();
-        Ok(ValidationSet { part: Part::Stream(Arc::new(relabelled)), notes, skipped })
+        Ok(ValidationSet { part: DataPart::Stream(Arc::new(relabelled)), notes, skipped })
     }
 }
 

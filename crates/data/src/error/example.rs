@@ -60,7 +60,7 @@ pub enum ExampleError {
 
 impl ExampleError {
     /// With the place of the record: file, number, offset.
-    pub fn at(self, place: impl Into<String>) -> DataError {
+    pub(crate) fn at(self, place: impl Into<String>) -> DataError {
         DataError::Example { place: place.into(), source: self }
     }
 }

@@ -103,7 +103,7 @@ pub enum DataError {
         found: String,
     },
     /// Something without images, of which images were wanted.
-    #[error("{name}: no images in it to write as PNG; leave out --png, or give records or samples of images")]
+    #[error("{name}: no images in it to write as PNG; give records or samples of images")]
     NoPictures {
         /// The file or set.
         name: String,
@@ -113,7 +113,7 @@ pub enum DataError {
     Record(#[from] RecordError),
     /// A record that is no Example.
     #[error(
-        "{place}: not a tf.train.Example: {source}; write the record again, or leave bad records out with --skip-bad N (in training data.skip_bad=N)"
+        "{place}: not a tf.train.Example: {source}; write the record again, or leave bad records out with skip_bad=N (in training data.skip_bad=N)"
     )]
     Example {
         /// File and record.
@@ -373,14 +373,16 @@ pub enum DataError {
         found: String,
     },
     /// A server that cannot be reached.
-    #[error("cannot reach {url} ({reason}); check the network, or fetch the files elsewhere and use `--from DIR`")]
+    #[error("cannot reach {url} ({reason}); check the network, or fetch the files elsewhere and give their folder")]
     Unreachable {
         url: String,
         /// What the network said.
         reason: String,
     },
     /// A server that answers, but not with the file.
-    #[error("{url}: the server answered with status {status}; give another address with `--url`, or use `--from DIR`")]
+    #[error(
+        "{url}: the server answered with status {status}; give another address, or the folder of files that were fetched elsewhere"
+    )]
     HttpStatus {
         url: String,
         /// The status code.
@@ -401,7 +403,7 @@ pub enum DataError {
     },
     /// An address that is not `http://`.
     #[error(
-        "{url}: only http:// addresses can be fetched (the content is checked by SHA-256, not by TLS); give an http:// address, or fetch the files and use `--from DIR`"
+        "{url}: only http:// addresses can be fetched (the content is checked by SHA-256, not by TLS); give an http:// address, or fetch the files and give their folder"
     )]
     NotPlainHttp { url: String },
     /// A failed file operation.

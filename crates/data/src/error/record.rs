@@ -8,7 +8,7 @@
 pub enum RecordError {
     /// The checksum of a length is wrong, so nothing behind it can be found.
     #[error(
-        "{file}: the length at byte {offset} fails its checksum; the file is damaged or no TFRecord: get it again, or leave bad records out with --skip-bad N (in training data.skip_bad=N)"
+        "{file}: the length at byte {offset} fails its checksum; the file is damaged or no TFRecord: get it again, or leave bad records out with skip_bad=N (in training data.skip_bad=N)"
     )]
     LengthChecksum {
         file: String,
@@ -17,7 +17,7 @@ pub enum RecordError {
     },
     /// The checksum of the data is wrong.
     #[error(
-        "{file}: the record at byte {offset} ({length} bytes) fails its checksum; get the file again, or leave bad records out with --skip-bad N (in training data.skip_bad=N)"
+        "{file}: the record at byte {offset} ({length} bytes) fails its checksum; get the file again, or leave bad records out with skip_bad=N (in training data.skip_bad=N)"
     )]
     DataChecksum {
         file: String,
@@ -27,7 +27,7 @@ pub enum RecordError {
     },
     /// The file ends within a record.
     #[error(
-        "{file}: truncated: the record at byte {offset} needs {needed} bytes and {left} are left; get the file again, or leave bad records out with --skip-bad N (in training data.skip_bad=N)"
+        "{file}: truncated: the record at byte {offset} needs {needed} bytes and {left} are left; get the file again, or leave bad records out with skip_bad=N (in training data.skip_bad=N)"
     )]
     Truncated {
         file: String,

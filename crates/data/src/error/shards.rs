@@ -90,7 +90,7 @@ pub enum ShardError {
     },
     /// No feature that can be the image.
     #[error(
-        "{place}: none of its features is known to be an image ({known}); say which one: --set data.image=NAME --set data.label=NAME"
+        "{place}: none of its features is known to be an image ({known}); say which one: data.image=NAME and data.label=NAME"
     )]
     NoImage {
         /// File and record.
@@ -137,7 +137,7 @@ pub enum ShardError {
     },
     /// A record without the image that the others have.
     #[error(
-        "{place}: no feature `{feature}` with the image; make the record again, or leave bad records out with --skip-bad N (in training data.skip_bad=N)"
+        "{place}: no feature `{feature}` with the image; make the record again, or leave bad records out with skip_bad=N (in training data.skip_bad=N)"
     )]
     MissingImage {
         /// File and record.
@@ -146,7 +146,7 @@ pub enum ShardError {
     },
     /// A record without a class.
     #[error(
-        "{place}: no class: {wanted}; make the record again, or leave bad records out with --skip-bad N (in training data.skip_bad=N)"
+        "{place}: no class: {wanted}; make the record again, or leave bad records out with skip_bad=N (in training data.skip_bad=N)"
     )]
     MissingClass {
         /// File and record.
@@ -156,7 +156,7 @@ pub enum ShardError {
     },
     /// A class that cannot be one.
     #[error(
-        "{place}: class {class} is not between 0 and {max}; correct the record, or leave bad records out with --skip-bad N (in training data.skip_bad=N)"
+        "{place}: class {class} is not between 0 and {max}; correct the record, or leave bad records out with skip_bad=N (in training data.skip_bad=N)"
     )]
     Class {
         /// File and record.
@@ -180,7 +180,7 @@ pub enum ShardError {
     },
     /// A class name that is not UTF-8.
     #[error(
-        "{place}: the name of its class is not UTF-8; make the record again, or leave bad records out with --skip-bad N (in training data.skip_bad=N)"
+        "{place}: the name of its class is not UTF-8; make the record again, or leave bad records out with skip_bad=N (in training data.skip_bad=N)"
     )]
     ClassName {
         /// File and record.
@@ -188,7 +188,7 @@ pub enum ShardError {
     },
     /// A raw image whose bytes do not fit its shape.
     #[error(
-        "{place}: a raw image of {found} bytes where {shape:?} needs {expected}; make the record again, or leave bad records out with --skip-bad N (in training data.skip_bad=N)"
+        "{place}: a raw image of {found} bytes where {shape:?} needs {expected}; make the record again, or leave bad records out with skip_bad=N (in training data.skip_bad=N)"
     )]
     RawSize {
         /// File and record.

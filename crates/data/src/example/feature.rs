@@ -62,7 +62,6 @@ pub(super) fn alone(value: Cursor<'_>) -> Result<(FeatureKind, usize), ExampleEr
     Ok((entry.kind, entry.count))
 }
 
-/// A name.
 pub(super) fn text(bytes: Cursor<'_>) -> Result<&str, ExampleError> {
     std::str::from_utf8(bytes.rest()).map_err(|_| ExampleError::Name { offset: bytes.offset() })
 }
@@ -126,7 +125,7 @@ fn check(kind: FeatureKind, mut list: Cursor<'_>) -> Result<usize, ExampleError>
 
 /// A feature of an [`super::Example`].
 #[derive(Clone, Copy, Debug)]
-pub struct Feature<'a, 'e> {
+pub(crate) struct Feature<'a, 'e> {
     name: &'a str,
     kind: FeatureKind,
     count: usize,
@@ -139,39 +138,38 @@ impl<'a, 'e> Feature<'a, 'e> {
         Self { name: entry.name, kind: entry.kind, count: entry.count, pieces }
     }
 
-    /// Its name.
-    pub fn name(&self) -> &'a str {
+    pub(crate) fn name(&self) -> &'a str {
         self.name
     }
 
     /// What it is a list of.
-    pub fn kind(&self) -> FeatureKind {
+    pub(crate) fn kind(&self) -> FeatureKind {
         self.kind
     }
 
     /// How many values.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.count
     }
 
     /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.count == 0
     }
 
     /// The byte strings; none if it is of another kind.
-    pub fn byte_strings(&self) -> ByteStrings<'a, 'e> {
+    pub(crate) fn byte_strings(&self) -> ByteStrings<'a, 'e> {
         ByteStrings(Fields::new(if self.kind == FeatureKind::Bytes { self.pieces } else { &[] }))
     }
 
     /// The floats; none if it is of another kind.
-    pub fn floats(&self) -> Floats<'a, 'e> {
+    pub(crate) fn floats(&self) -> Floats<'a, 'e> {
         let fields = Fields::new(if self.kind == FeatureKind::Floats { self.pieces } else { &[] });
         Floats { fields, packed: &[] }
     }
 
     /// The integers; none if it is of another kind.
-    pub fn ints(&self) -> Ints<'a, 'e> {
+    pub(crate) fn ints(&self) -> Ints<'a, 'e> {
         let fields = Fields::new(if self.kind == FeatureKind::Ints { self.pieces } else { &[] });
         Ints { fields, packed: Cursor::new(&[]) }
     }
@@ -207,7 +205,7 @@ impl<'a> Iterator for Fields<'a, '_> {
 
 /// The byte strings of a feature.
 #[derive(Clone, Debug)]
-pub struct ByteStrings<'a, 'e>(Fields<'a, 'e>);
+pub(crate) struct ByteStrings<'a, 'e>(Fields<'a, 'e>);
 
 impl<'a> Iterator for ByteStrings<'a, '_> {
     type Item = &'a [u8];
@@ -222,7 +220,7 @@ impl<'a> Iterator for ByteStrings<'a, '_> {
 
 /// The floats of a feature.
 #[derive(Clone, Debug)]
-pub struct Floats<'a, 'e> {
+pub(crate) struct Floats<'a, 'e> {
     fields: Fields<'a, 'e>,
     packed: &'a [u8],
 }
@@ -247,7 +245,7 @@ impl Iterator for Floats<'_, '_> {
 
 /// The integers of a feature.
 #[derive(Clone, Debug)]
-pub struct Ints<'a, 'e> {
+pub(crate) struct Ints<'a, 'e> {
     fields: Fields<'a, 'e>,
     packed: Cursor<'a>,
 }

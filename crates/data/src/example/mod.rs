@@ -15,7 +15,6 @@
 //! example::write(&[("label", Value::Bytes(&[b"rose"])), ("size", Value::Ints(&[192, 128]))], &mut record);
 //! let read = Example::parse(&record)?;
 //! assert_eq!(read.bytes("label"), Some(&b"rose"[..]));
-//! assert_eq!(read.feature("size").unwrap().ints().collect::<Vec<_>>(), [192, 128]);
 //! # Ok::<(), paceline_data::DataError>(())
 //! ```
 
@@ -24,8 +23,9 @@ mod sequence;
 mod wire;
 mod write;
 
-pub use feature::{ByteStrings, Feature, FeatureKind, Floats, Ints};
-pub use sequence::{Sequence, SequenceFeature};
+pub(crate) use feature::Feature;
+pub use feature::FeatureKind;
+pub(crate) use sequence::Sequence;
 pub use write::{Value, write};
 
 use crate::ExampleError;
@@ -42,7 +42,7 @@ pub struct Example<'a> {
 
 impl<'a> Example<'a> {
     /// Checks and indexes the features of `bytes`. Offsets in errors are relative to `bytes`; the caller adds file and
-    /// record ([`ExampleError::at`]).
+    /// record (`ExampleError::at`).
     ///
     /// # Errors
     /// One [`ExampleError`] for each way in which the message can be wrong.
@@ -88,22 +88,18 @@ impl<'a> Example<'a> {
     }
 
     /// How many features.
-    pub fn len(&self) -> usize {
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
     /// All features, in the order in which they are stored.
-    pub fn features(&self) -> impl Iterator<Item = Feature<'a, '_>> {
+    pub(crate) fn features(&self) -> impl Iterator<Item = Feature<'a, '_>> {
         self.entries.iter().map(|entry| Feature::of(entry, &self.pieces))
     }
 
     /// A feature by its name.
-    pub fn feature(&self, name: &str) -> Option<Feature<'a, '_>> {
+    pub(crate) fn feature(&self, name: &str) -> Option<Feature<'a, '_>> {
         self.entries.iter().find(|entry| entry.name == name).map(|entry| Feature::of(entry, &self.pieces))
     }
 
@@ -113,7 +109,7 @@ impl<'a> Example<'a> {
     }
 
     /// The first integer of a feature.
-    pub fn int(&self, name: &str) -> Option<i64> {
+    pub(crate) fn int(&self, name: &str) -> Option<i64> {
         self.feature(name)?.ints().next()
     }
 }

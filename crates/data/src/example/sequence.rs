@@ -9,19 +9,15 @@ use super::wire::{Cursor, Payload};
 use super::{Example, FeatureKind};
 use crate::ExampleError;
 
-/// A SequenceExample.
 #[derive(Clone, Debug)]
-pub struct Sequence<'a> {
-    /// The features of the whole sequence.
-    pub context: Example<'a>,
-    /// Those of its steps.
+pub(crate) struct Sequence<'a> {
+    /// The features of its steps; those of the whole sequence are what [`Example::parse`] finds in the same bytes.
     pub lists: Vec<SequenceFeature<'a>>,
 }
 
 /// A feature of the steps of a sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SequenceFeature<'a> {
-    /// Its name.
+pub(crate) struct SequenceFeature<'a> {
     pub name: &'a str,
     /// The kind of its values; [`FeatureKind::None`] without steps.
     pub kind: FeatureKind,
@@ -36,7 +32,7 @@ impl<'a> Sequence<'a> {
     ///
     /// # Errors
     /// As [`Example::parse`].
-    pub fn parse(bytes: &'a [u8]) -> Result<Option<Self>, ExampleError> {
+    pub(crate) fn parse(bytes: &'a [u8]) -> Result<Option<Self>, ExampleError> {
         let mut lists = None;
         let mut message = Cursor::new(bytes);
         while let Some(field) = message.field()? {
@@ -51,7 +47,7 @@ impl<'a> Sequence<'a> {
         }
         match lists {
             None => Ok(None),
-            Some(lists) => Ok(Some(Self { context: Example::parse(bytes)?, lists })),
+            Some(lists) => Example::parse(bytes).map(|_context| Some(Self { lists })),
         }
     }
 }

@@ -4,11 +4,14 @@
 //! format has no checksum, so the reader is strict instead: the file must hold exactly what its header promises. Nothing
 //! is allocated on the header's word, and gzip is told by its first bytes, not by the name.
 
+#[cfg(test)]
+mod packed;
 mod read;
 mod write;
 
-pub use read::{decode, read, read_header};
-pub use write::{Packing, write};
+#[cfg(test)]
+pub(crate) use packed::{Packing, write};
+pub(crate) use read::{decode, read, read_header};
 
 use crate::{DataError, Result};
 use serde::Serialize;
@@ -33,7 +36,7 @@ pub enum Element {
 
 impl Element {
     /// The type of a header's third byte.
-    pub fn from_code(code: u8) -> Option<Self> {
+    pub(crate) fn from_code(code: u8) -> Option<Self> {
         Some(match code {
             0x08 => Self::U8,
             0x09 => Self::I8,
@@ -46,7 +49,7 @@ impl Element {
     }
 
     /// The header's third byte.
-    pub fn code(self) -> u8 {
+    pub(crate) fn code(self) -> u8 {
         match self {
             Self::U8 => 0x08,
             Self::I8 => 0x09,
@@ -58,7 +61,8 @@ impl Element {
     }
 
     /// Bytes of one element.
-    pub fn size(self) -> usize {
+    #[cfg(test)]
+    pub(crate) fn size(self) -> usize {
         match self {
             Self::U8 | Self::I8 => 1,
             Self::I16 => 2,
@@ -82,7 +86,7 @@ impl Element {
 
 /// What a file says about itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Header {
+pub(crate) struct Header {
     /// The element type.
     pub element: Element,
     /// The dimensions, slowest first.
@@ -93,7 +97,7 @@ pub struct Header {
 
 /// An array of unsigned bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Idx {
+pub(crate) struct Idx {
     dims: Vec<usize>,
     data: Vec<u8>,
 }
@@ -103,7 +107,7 @@ impl Idx {
     ///
     /// # Errors
     /// [`DataError::LengthMismatch`] if `data` is not as long as the product of `dims`, or if that overflows.
-    pub fn new(dims: Vec<usize>, data: Vec<u8>) -> Result<Self> {
+    pub(crate) fn new(dims: Vec<usize>, data: Vec<u8>) -> Result<Self> {
         let expected = dims.iter().try_fold(1usize, |n, &d| n.checked_mul(d)).unwrap_or(usize::MAX);
         if expected != data.len() {
             return Err(DataError::LengthMismatch { what: "IDX array", expected, found: data.len() });
@@ -112,17 +116,20 @@ impl Idx {
     }
 
     /// The dimensions, slowest first.
-    pub fn dims(&self) -> &[usize] {
+    pub(crate) fn dims(&self) -> &[usize] {
         &self.dims
     }
 
     /// The elements, last dimension fastest.
-    pub fn data(&self) -> &[u8] {
+    pub(crate) fn data(&self) -> &[u8] {
         &self.data
     }
 
     /// The dimensions and the elements.
-    pub fn into_parts(self) -> (Vec<usize>, Vec<u8>) {
+    pub(crate) fn into_parts(self) -> (Vec<usize>, Vec<u8>) {
         (self.dims, self.data)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,7 +20,7 @@ const FIRST_STEP: usize = 1 << 20;
 ///
 /// # Errors
 /// One [`DataError`] for each way in which the file can be wrong.
-pub fn read(path: &Path) -> Result<Idx> {
+pub(crate) fn read(path: &Path) -> Result<Idx> {
     let file = crate::open_regular(path).map_err(DataError::io("read", path))?;
     unpacked(BufReader::with_capacity(1 << 16, file), path)?.array()
 }
@@ -29,7 +29,7 @@ pub fn read(path: &Path) -> Result<Idx> {
 ///
 /// # Errors
 /// As [`read`].
-pub fn decode(bytes: &[u8], name: &str) -> Result<Idx> {
+pub(crate) fn decode(bytes: &[u8], name: &str) -> Result<Idx> {
     unpacked(bytes, Path::new(name))?.array()
 }
 
@@ -37,7 +37,7 @@ pub fn decode(bytes: &[u8], name: &str) -> Result<Idx> {
 ///
 /// # Errors
 /// As [`read`], but for those of the content.
-pub fn read_header(path: &Path) -> Result<Header> {
+pub(crate) fn read_header(path: &Path) -> Result<Header> {
     let file = crate::open_regular(path).map_err(DataError::io("read", path))?;
     let mut source = unpacked(BufReader::new(file), path)?;
     let gzip = source.gzip;

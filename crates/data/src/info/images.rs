@@ -68,7 +68,7 @@ impl Catalogue {
 /// Images that were written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Saved {
-    /// The files.
+    /// Paths of the images, in the order of writing.
     pub files: Vec<PathBuf>,
     /// Bad images that were passed over, with the reason.
     pub skipped: Vec<String>,

@@ -42,12 +42,12 @@ pub struct PhotoPart {
     pub classes: Vec<ClassCount>,
 }
 
-/// A photo.
+/// One of the first photos.
 #[derive(Clone, Debug, Serialize)]
 pub struct PhotoShown {
     /// The file.
     pub path: PathBuf,
-    /// Its class.
+    /// The name of its class.
     pub class: String,
     /// What it is, or what is wrong with it.
     pub image: String,
@@ -58,7 +58,7 @@ pub struct PhotoShown {
 pub struct ImageInfo {
     /// The file.
     pub path: PathBuf,
-    /// Its size.
+    /// Size of the file.
     pub bytes: u64,
     /// `jpeg`, `png`, `webp`, `bmp` or `gif`.
     pub format: &'static str,
@@ -66,7 +66,7 @@ pub struct ImageInfo {
     pub width: usize,
     /// Height, as it is to be seen.
     pub height: usize,
-    /// Stored components.
+    /// Components as stored, 1 to 4; alpha counts.
     pub channels: usize,
     /// The EXIF orientation, 1 to 8.
     pub orientation: u8,

@@ -45,7 +45,7 @@ pub struct RecordsInfo {
     pub ambiguous: Option<String>,
     /// What the index says, if there is one.
     pub index: Option<IndexInfo>,
-    /// The files.
+    /// Every file that was looked at, with its own figures.
     pub files: Vec<RecordFile>,
     /// The first records.
     pub first: Vec<RecordShown>,
@@ -63,7 +63,7 @@ pub enum Content {
     Example,
     /// `tf.train.SequenceExample`.
     Sequence,
-    /// Something else.
+    /// Bytes that are neither.
     Unknown,
     /// Not all of them the same.
     Mixed,
@@ -72,11 +72,11 @@ pub enum Content {
 /// A sum and its ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Spread {
-    /// All together.
+    /// The sum over all records.
     pub sum: u64,
-    /// The smallest.
+    /// The smallest; 0 where nothing was counted.
     pub min: u64,
-    /// The largest.
+    /// The largest; 0 where nothing was counted.
     pub max: u64,
     #[serde(skip)]
     count: u64,
@@ -91,7 +91,7 @@ impl Spread {
     }
 }
 
-/// A feature.
+/// A feature over all records that have it.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct FeatureInfo {
     /// Its name.
@@ -153,7 +153,7 @@ pub struct RecordShown {
     pub file: String,
     /// Where it begins, in unpacked bytes.
     pub offset: u64,
-    /// Its bytes.
+    /// Length of its data, without the frame.
     pub bytes: usize,
     /// Its features: name and values. A record that is no Example has one without a name: its first bytes.
     pub features: Vec<(String, String)>,

@@ -25,17 +25,18 @@ struct Sort {
 
 impl LeftOut {
     /// How many.
-    pub fn count(&self) -> usize {
+    #[cfg(test)]
+    pub(crate) fn count(&self) -> usize {
         self.kinds.values().map(|some| some.count).sum()
     }
 
     /// Whether there is nothing.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.kinds.is_empty()
     }
 
     /// "12 .txt (a/notes.txt, …), 1 hidden (a/.DS_Store)".
-    pub fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         let words = |(kind, some): (&String, &Sort)| {
             let more = if some.count > some.first.len() { ", …" } else { "" };
             format!("{} {kind} ({}{more})", some.count, some.first.join(", "))

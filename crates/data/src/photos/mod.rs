@@ -12,7 +12,8 @@ pub(crate) mod table;
 
 pub use left_out::LeftOut;
 pub use listing::Listing;
-pub use table::parse_table;
+#[cfg(test)]
+pub(crate) use table::parse_table;
 
 use crate::Result;
 use crate::regular::open_regular;
@@ -80,24 +81,24 @@ impl Photos {
     }
 
     /// The path of a file below the folder (or as the table has it).
-    pub fn name(&self, index: usize) -> PathBuf {
+    pub(crate) fn name(&self, index: usize) -> PathBuf {
         PathBuf::from(from_bytes(self.bytes(&self.files[index])))
     }
 
-    /// The class of a file, by number; [`UNLABELLED`](crate::UNLABELLED) where none is known.
+    /// The class of a file, by number; `u32::MAX` where none is known.
     pub fn label(&self, index: usize) -> u32 {
         self.files[index].class
     }
 
     /// How many files of each class.
-    pub fn counts(&self) -> Vec<usize> {
+    pub(crate) fn counts(&self) -> Vec<usize> {
         let mut counts = vec![0; self.classes.len()];
         self.files.iter().for_each(|file| counts[file.class as usize] += 1);
         counts
     }
 
     /// What was left out: hidden, not named like an image, or no regular file.
-    pub fn left_out(&self) -> &LeftOut {
+    pub(crate) fn left_out(&self) -> &LeftOut {
         &self.left_out
     }
 
@@ -162,3 +163,6 @@ fn from_bytes(bytes: &[u8]) -> OsString {
 fn from_bytes(bytes: &[u8]) -> OsString {
     OsString::from(String::from_utf8_lossy(bytes).into_owned())
 }
+
+#[cfg(test)]
+mod tests;

@@ -122,7 +122,7 @@ pub(crate) fn given(path: &Path, tabs: bool) -> Result<[Option<Photos>; 3]> {
 ///
 /// # Errors
 /// [`PhotoError`] with the line, and what `each` returns.
-pub fn parse_table(
+pub(crate) fn parse_table(
     bytes: &[u8],
     name: &str,
     tabs: bool,

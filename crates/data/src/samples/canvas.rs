@@ -8,7 +8,7 @@ use std::time::Instant;
 
 /// How images become samples of one shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Canvas {
+pub(super) struct Canvas {
     /// Height, width, channels.
     pub shape: [usize; 3],
     /// How an image of another size is brought to it; none if there may be no other.

@@ -26,7 +26,7 @@ const NOISE: u32 = 2;
 /// What to make up. Its text form is `fake:SHAPE:CLASSES:COUNT`, where SHAPE is one or more sizes joined by `x`:
 /// `fake:28x28x1:10:60000`. Plain `fake` is that very example.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FakeSpec {
+pub(crate) struct FakeSpec {
     /// Shape of one sample.
     pub shape: Vec<usize>,
     /// Number of classes.
@@ -87,7 +87,7 @@ impl FromStr for FakeSpec {
 
 /// Made-up samples. Cloning shares them.
 #[derive(Clone, Debug)]
-pub struct Fake(Arc<Inner>);
+pub(crate) struct Fake(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -110,17 +110,17 @@ impl Fake {
     pub(crate) const MAX_VALUES: usize = 1 << 24;
 
     /// The training part.
-    pub fn train(spec: &FakeSpec, seed: u64) -> Self {
+    pub(crate) fn train(spec: &FakeSpec, seed: u64) -> Self {
         Self::part(spec, seed, 0, spec.count, Self::MAX_BYTES)
     }
 
     /// The test part: the same classes, other samples.
-    pub fn test(spec: &FakeSpec, seed: u64) -> Self {
+    pub(crate) fn test(spec: &FakeSpec, seed: u64) -> Self {
         Self::part(spec, seed, spec.count as u64, spec.test_count(), Self::MAX_BYTES)
     }
 
     /// Bytes that both parts of a set take.
-    pub fn bytes(spec: &FakeSpec) -> u64 {
+    pub(crate) fn bytes(spec: &FakeSpec) -> u64 {
         let size: usize = spec.shape.iter().product();
         let part = |count: usize| (size * Self::distinct_of(count, size, Self::MAX_BYTES)) as u64;
         part(spec.count) + part(spec.test_count())

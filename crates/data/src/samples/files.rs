@@ -17,7 +17,7 @@ use std::time::Instant;
 const FIRST: usize = 8;
 
 /// Labelled image files, read and decoded one by one.
-pub struct FileImages {
+pub(crate) struct FileImages {
     photos: Photos,
     canvas: Canvas,
     identity: OnceLock<Identity>,
@@ -34,7 +34,7 @@ impl FileImages {
     ///
     /// # Errors
     /// If one of the first files cannot be read.
-    pub fn new(photos: Photos, size: Option<[usize; 2]>, fit: Fit) -> Result<Self> {
+    pub(crate) fn new(photos: Photos, size: Option<[usize; 2]>, fit: Fit) -> Result<Self> {
         let mut first = Vec::new();
         for index in 0..photos.len().min(FIRST) {
             let path = photos.path(index);

@@ -47,12 +47,12 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    pub fn of(meta: &Metadata) -> Self {
+    pub(crate) fn of(meta: &Metadata) -> Self {
         let since = meta.modified().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
         Self { modified: since.map_or(-1, |since| since.as_nanos() as i128), inode: inode(meta) }
     }
 
-    pub fn bytes(&self) -> [u8; 24] {
+    pub(crate) fn bytes(&self) -> [u8; 24] {
         let mut bytes = [0; 24];
         bytes[..16].copy_from_slice(&self.modified.to_le_bytes());
         bytes[16..].copy_from_slice(&self.inode.to_le_bytes());

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 /// Images (unsigned bytes, scaled to 0…1) and labels. Cloning shares them.
 #[derive(Clone, Debug)]
-pub struct ImageSet {
+pub(crate) struct ImageSet {
     images: Arc<InMemory<u8, u8>>,
     fingerprint: Arc<OnceLock<String>>,
 }
@@ -18,7 +18,7 @@ impl ImageSet {
     ///
     /// # Errors
     /// [`DataError::WrongRank`], [`DataError::Empty`], [`DataError::CountMismatch`] or [`DataError::LabelOutOfRange`].
-    pub fn new(
+    pub(crate) fn new(
         images: Idx,
         images_name: &str,
         labels: Idx,
@@ -59,11 +59,6 @@ impl ImageSet {
         }
         let images = Arc::new(InMemory::new(dims[1..].to_vec(), pixels, labels, class_names));
         Ok(Self { images, fingerprint: Arc::default() })
-    }
-
-    /// All labels.
-    pub fn labels(&self) -> &[u8] {
-        &self.images.labels
     }
 }
 

@@ -1,17 +1,17 @@
 //! Samples: what the engine trains from.
 //!
 //! What is known of samples without looking at their values is [`Labelled`]. Samples in memory answer [`Samples`], those
-//! that must be fetched and decoded answer [`Source`], and a [`Part`] of a set is one of the two. Bytes stay bytes until they are copied into a batch: a quarter
+//! that must be fetched and decoded answer [`Source`], and a [`DataPart`] of a set is one of the two. Bytes stay bytes until they are copied into a batch: a quarter
 //! of the memory and of the cache traffic of floats, and the scaling to 0…1 is free while the batch is written.
 
 mod canvas;
+mod data_part;
 mod fake;
 mod files;
 mod forward;
 mod identity;
 mod image_set;
 mod in_memory;
-mod part;
 mod records;
 mod relabelled;
 mod scratch;
@@ -20,17 +20,18 @@ mod subset;
 mod supply;
 mod table;
 
-pub use fake::{Fake, FakeSpec};
-pub use files::{EncodedImages, FileImages};
+pub use data_part::DataPart;
+pub(crate) use fake::{Fake, FakeSpec};
+pub use files::EncodedImages;
+pub(crate) use files::FileImages;
 pub(crate) use identity::Stamp;
 pub use identity::fingerprint_version;
-pub use image_set::ImageSet;
-pub use part::Part;
-pub use records::RecordImages;
-pub use relabelled::Relabelled;
+pub(crate) use image_set::ImageSet;
+pub(crate) use records::RecordImages;
+pub(crate) use relabelled::Relabelled;
 pub use scratch::{Scratch, StageTimes};
 pub use source::{ImagesInMemory, Preview, Source};
-pub use subset::Subset;
+pub(crate) use subset::Subset;
 pub use supply::Supply;
 pub use table::Table;
 
@@ -56,7 +57,7 @@ pub enum Features<'a> {
 impl<'a> Features<'a> {
     /// The bytes of an image, which stand for 0 to 1.
     #[inline]
-    pub fn pixels(bytes: &'a [u8]) -> Self {
+    pub(crate) fn pixels(bytes: &'a [u8]) -> Self {
         Self::U8 { bytes, scale: 1.0 / 255.0, offset: 0.0 }
     }
 
@@ -92,7 +93,7 @@ impl<'a> Features<'a> {
 }
 
 /// The label of a sample of which no class is known; only inputs to be predicted ([`Group`](crate::Group)) have such samples.
-pub const UNLABELLED: u32 = u32::MAX;
+pub(crate) const UNLABELLED: u32 = u32::MAX;
 
 /// A set of labelled samples of one shape. Indices at or above [`Labelled::len`] panic, as with a slice.
 pub trait Labelled: Send + Sync {
@@ -112,7 +113,7 @@ pub trait Labelled: Send + Sync {
         self.class_names().len()
     }
 
-    /// Their names.
+    /// Names of the classes, by label.
     fn class_names(&self) -> &[String];
 
     /// The class of a sample.
@@ -143,3 +144,6 @@ pub fn fingerprint_of<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
 pub(crate) fn as_bytes(numbers: &[usize]) -> Vec<u8> {
     numbers.iter().flat_map(|&n| (n as u64).to_le_bytes()).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,7 +18,7 @@ const FIRST: usize = 64;
 const PAGE: usize = 4096;
 
 /// The images of record shards, decoded one by one.
-pub struct RecordImages {
+pub(crate) struct RecordImages {
     records: Records,
     canvas: Canvas,
     stored: Option<[usize; 3]>,
@@ -30,7 +30,7 @@ impl RecordImages {
     ///
     /// # Errors
     /// If the first image cannot be read.
-    pub fn new(records: Records, size: Option<[usize; 2]>, fit: Fit) -> Result<Self> {
+    pub(crate) fn new(records: Records, size: Option<[usize; 2]>, fit: Fit) -> Result<Self> {
         let stored = records.encoding().shape();
         let known = stored.or(records.index().map(|index| index.shape));
         let canvas = match (known, size) {
@@ -53,8 +53,7 @@ impl RecordImages {
         Self { records, canvas: Canvas { shape, fit }, stored, fingerprint: OnceLock::new() }
     }
 
-    /// The records.
-    pub fn records(&self) -> &Records {
+    pub(crate) fn records(&self) -> &Records {
         &self.records
     }
 }

@@ -5,7 +5,7 @@ use crate::forward_to;
 use std::sync::Arc;
 
 /// A source whose classes are those of another list.
-pub struct Relabelled {
+pub(crate) struct Relabelled {
     of: Arc<dyn Source>,
     /// By the number that a class has in `of`.
     to: Vec<u32>,
@@ -17,7 +17,7 @@ impl Relabelled {
     ///
     /// # Errors
     /// The name of a class with samples that is not in that list.
-    pub fn new(of: Arc<dyn Source>, class_names: &[String]) -> std::result::Result<Self, String> {
+    pub(crate) fn new(of: Arc<dyn Source>, class_names: &[String]) -> std::result::Result<Self, String> {
         let mut used = vec![false; of.classes()];
         (0..of.len()).for_each(|index| used[of.label(index) as usize] = true);
         let mut to = Vec::with_capacity(used.len());

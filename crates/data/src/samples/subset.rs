@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// Some samples of another set, which it shares. It is what the other set is: [`Samples`] in memory, or a [`Source`].
-pub struct Subset<S: ?Sized = dyn Samples> {
+pub(crate) struct Subset<S: ?Sized = dyn Samples> {
     of: Arc<S>,
     chosen: Chosen,
 }
@@ -29,7 +29,7 @@ impl<S: Labelled + ?Sized> Subset<S> {
     ///
     /// # Errors
     /// [`DataError::IndexOutOfRange`].
-    pub fn new(of: Arc<S>, indices: impl Into<Arc<[usize]>>) -> Result<Self> {
+    pub(crate) fn new(of: Arc<S>, indices: impl Into<Arc<[usize]>>) -> Result<Self> {
         let indices = indices.into();
         let len = of.len();
         match indices.iter().find(|&&index| index >= len) {
@@ -42,7 +42,7 @@ impl<S: Labelled + ?Sized> Subset<S> {
     ///
     /// # Errors
     /// [`DataError::IndexOutOfRange`].
-    pub fn range(of: Arc<S>, range: Range<usize>) -> Result<Self> {
+    pub(crate) fn range(of: Arc<S>, range: Range<usize>) -> Result<Self> {
         let len = of.len();
         if range.end > len {
             return Err(DataError::IndexOutOfRange { index: range.end.saturating_sub(1), len });
@@ -56,7 +56,7 @@ impl<S: Labelled + ?Sized> Subset<S> {
     /// # Panics
     /// If `index` is not below the number of samples.
     #[inline]
-    pub fn origin(&self, index: usize) -> usize {
+    pub(crate) fn origin(&self, index: usize) -> usize {
         match &self.chosen {
             Chosen::Range(range) => {
                 assert!(index < range.len(), "index {index} of a subset of {} samples", range.len());

@@ -13,7 +13,7 @@ use std::path::{Component, Path};
 pub const INDEX: &str = "index.json";
 
 /// The format that this program writes; newer ones are refused.
-pub const FORMAT: u32 = 1;
+pub(crate) const FORMAT: u32 = 1;
 
 /// `index.json`: what is in a folder of shards.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,14 +35,14 @@ pub struct Index {
     pub skipped: Vec<String>,
 }
 
-/// One shard.
+/// A file of records, as the index describes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shard {
     /// File name within the folder.
     pub file: String,
     /// `train`, `validation` or `test`.
     pub part: String,
-    /// Records.
+    /// How many records it holds.
     pub records: usize,
     /// Bytes of the file.
     pub bytes: u64,
@@ -76,7 +76,7 @@ impl Index {
     ///
     /// # Errors
     /// As [`Index::read`].
-    pub fn parse(bytes: &[u8], name: &str) -> Result<Self> {
+    pub(crate) fn parse(bytes: &[u8], name: &str) -> Result<Self> {
         let wrong = |reason: String| ShardError::Index { path: name.into(), reason };
         let version: Version = serde_json::from_slice(bytes).map_err(|e| wrong(e.to_string()))?;
         if version.format > FORMAT {
@@ -115,7 +115,7 @@ impl Index {
     }
 
     /// The parts that it has, in order.
-    pub fn parts(&self) -> Vec<&str> {
+    pub(crate) fn parts(&self) -> Vec<&str> {
         let mut parts: Vec<&str> = Vec::new();
         for shard in &self.shards {
             if !parts.contains(&shard.part.as_str()) {

@@ -46,7 +46,7 @@ pub enum Encoding {
 
 impl Encoding {
     /// Height, width and channels, if images are not files.
-    pub fn shape(self) -> Option<[usize; 3]> {
+    pub(crate) fn shape(self) -> Option<[usize; 3]> {
         match self {
             Self::File => None,
             Self::Raw(shape) | Self::Numbers(shape) => Some(shape),

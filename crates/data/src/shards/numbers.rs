@@ -7,10 +7,8 @@ use crate::example::{Example, Feature, FeatureKind};
 
 /// The least and the greatest number seen.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Range {
-    /// The least.
+pub(crate) struct Range {
     pub least: f64,
-    /// The greatest.
     pub most: f64,
 }
 
@@ -27,7 +25,7 @@ impl Range {
     }
 
     /// The range of a list; none if a number in it is not finite.
-    pub fn of(feature: &Feature<'_, '_>) -> Option<Self> {
+    pub(crate) fn of(feature: &Feature<'_, '_>) -> Option<Self> {
         let mut range = Self::default();
         values(feature).all(|value| {
             range = range.join(Self { least: value, most: value });
@@ -52,7 +50,7 @@ impl Range {
 
 /// Which numbers stand for black and white.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scale {
+pub(crate) enum Scale {
     /// 0 and 1.
     Unit,
     /// -1 and 1.
@@ -72,7 +70,7 @@ impl Scale {
     }
 
     /// Replaces `out` by the image in a feature.
-    pub fn bytes(self, feature: &Feature<'_, '_>, out: &mut Vec<u8>) {
+    pub(crate) fn bytes(self, feature: &Feature<'_, '_>, out: &mut Vec<u8>) {
         out.clear();
         out.extend(values(feature).map(|value| self.byte(value)));
     }

@@ -22,7 +22,7 @@ const MAX_CLASSES: usize = 1 << 20;
 
 /// How to open shards.
 #[derive(Clone, Debug)]
-pub struct ShardOptions {
+pub(crate) struct ShardOptions {
     /// `train`, `validation` or `test`, by the index or by the names of the files; all where none.
     pub part: Option<String>,
     /// Check the checksums of the data.
@@ -62,7 +62,7 @@ impl ShardOptions {
     ///
     /// # Errors
     /// [`DataError::Io`], [`DataError::Record`], [`DataError::Example`], [`DataError::Shards`]: with file and offset.
-    pub fn records(&self, path: &Path) -> Result<Records> {
+    pub(crate) fn records(&self, path: &Path) -> Result<Records> {
         let index = if path.is_dir() { Index::read(path)? } else { None };
         let files = self.files(path, index.as_ref())?;
         let layout = self.layout(path, index.as_ref(), &files)?;

@@ -2,16 +2,16 @@
 
 use super::files::role_of;
 use super::numbers::Scale;
-use super::{Encoding, Index, Layout, ShardOptions};
+use super::{Encoding, Index, Layout};
 use crate::example::Example;
 use crate::tfrecord::File;
-use crate::{Result, Role, ShardError, Skipped, UNLABELLED};
+use crate::{Result, Role, ShardError, Skipped};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 
 /// The records of a folder of shards (or of one file), in the order of file names (of the index, if there is one).
-pub struct Records {
+pub(crate) struct Records {
     pub(super) index: Option<Index>,
     pub(super) layout: Layout,
     pub(super) files: Vec<ShardFile>,
@@ -37,49 +37,35 @@ pub(super) struct ShardFile {
 }
 
 impl Records {
-    /// Opens every shard of one part (`train`, `validation`), or all where the folder has no index. Without an index
-    /// classes and labels come from the features `class`, `label`, or what others call them (see [`Layout`]).
-    ///
-    /// # Errors
-    /// As [`ShardOptions::records`].
-    pub fn open(path: &Path, part: Option<&str>, verify: bool) -> Result<Self> {
-        ShardOptions { part: part.map(String::from), verify, ..ShardOptions::default() }.records(path)
-    }
-
     /// The index, if there is one.
     pub(crate) fn index(&self) -> Option<&Index> {
         self.index.as_ref()
     }
 
     /// Which features are used, and how images are stored.
-    pub fn layout(&self) -> &Layout {
+    pub(crate) fn layout(&self) -> &Layout {
         &self.layout
     }
 
     /// How images are stored.
-    pub fn encoding(&self) -> Encoding {
+    pub(crate) fn encoding(&self) -> Encoding {
         self.layout.encoding
     }
 
     /// How many records.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.files.last().map_or(0, |shelf| shelf.first + shelf.labels.len())
     }
 
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// The Example of a record, as stored.
-    pub fn get(&self, index: usize) -> &[u8] {
+    pub(crate) fn get(&self, index: usize) -> &[u8] {
         let (shelf, local) = self.find(index);
         shelf.file.get(local)
     }
 
     /// The image of a record: an image file, or pixels (see [`Records::encoding`]); of an image that is a list of numbers the
     /// whole record, see [`Records::pixels`].
-    pub fn image(&self, index: usize) -> &[u8] {
+    pub(crate) fn image(&self, index: usize) -> &[u8] {
         let (shelf, local) = self.find(index);
         let (start, length) = shelf.images[local];
         // A mapped file that somebody writes to gives an empty image here, rather than a panic.
@@ -90,7 +76,7 @@ impl Records {
     ///
     /// # Errors
     /// If the file was changed since it was opened.
-    pub fn pixels(&self, index: usize, out: &mut Vec<u8>) -> Result<()> {
+    pub(crate) fn pixels(&self, index: usize, out: &mut Vec<u8>) -> Result<()> {
         let missing = || ShardError::MissingImage { place: self.place(index), feature: self.layout.image.clone() };
         let scale = self.scale.ok_or_else(missing)?;
         let example = Example::parse(self.get(index)).map_err(|error| error.at(self.place(index)))?;
@@ -116,22 +102,14 @@ impl Records {
     }
 
     /// The class of a record; [`UNLABELLED`] if it has none and was opened leniently.
-    pub fn label(&self, index: usize) -> u32 {
+    pub(crate) fn label(&self, index: usize) -> u32 {
         let (shelf, local) = self.find(index);
         shelf.labels[local]
     }
 
     /// Names of the classes.
-    pub fn class_names(&self) -> &[String] {
+    pub(crate) fn class_names(&self) -> &[String] {
         &self.classes
-    }
-
-    /// How many records of each class.
-    pub fn counts(&self) -> Vec<usize> {
-        let mut counts = vec![0; self.classes.len()];
-        let labels = self.files.iter().flat_map(|shelf| &shelf.labels).filter(|&&label| label != UNLABELLED);
-        labels.for_each(|&label| counts[label as usize] += 1);
-        counts
     }
 
     /// How many files.
@@ -141,7 +119,7 @@ impl Records {
 
     /// The records of each part, where the names of the files say which they are for: by number, training first. Empty
     /// where they do not, and for shards with an index, which are opened part by part.
-    pub fn parts(&self) -> Vec<(Role, Range<usize>)> {
+    pub(crate) fn parts(&self) -> Vec<(Role, Range<usize>)> {
         let mut parts: Vec<(Role, Range<usize>)> = Vec::new();
         for shelf in &self.files {
             let role = Path::new(shelf.file.contents().name()).file_name().and_then(role_of);
@@ -161,7 +139,7 @@ impl Records {
     }
 
     /// What was left out.
-    pub fn skipped(&self) -> &Skipped {
+    pub(crate) fn skipped(&self) -> &Skipped {
         &self.skipped
     }
 
@@ -177,7 +155,7 @@ impl Records {
     }
 
     /// For errors: file and record number.
-    pub fn place(&self, index: usize) -> String {
+    pub(crate) fn place(&self, index: usize) -> String {
         let (shelf, local) = self.find(index);
         place(&shelf.file, local)
     }

@@ -13,11 +13,10 @@ use std::path::Path;
 const STEP: usize = 1 << 20;
 
 /// The bytes of a file of records, unpacked, with their frames. Nothing is checked until they are scanned.
-pub struct Contents {
+pub(crate) struct Contents {
     bytes: Bytes,
     name: String,
     packing: Packing,
-    size: u64,
     stamp: Option<Stamp>,
 }
 
@@ -32,7 +31,7 @@ impl Contents {
     ///
     /// # Errors
     /// [`DataError::Io`]; for packed files [`RecordError`].
-    pub fn open(path: &Path, limits: &Limits, to_the_end: bool) -> Result<Self> {
+    pub(crate) fn open(path: &Path, limits: &Limits, to_the_end: bool) -> Result<Self> {
         Self::open_within(path, limits, to_the_end, &Memory::up_to(u64::MAX))
     }
 
@@ -51,31 +50,32 @@ impl Contents {
         if packing != Packing::Plain || size == 0 {
             let input = std::io::Cursor::new(first).chain(file);
             let bytes = unpack(input, &name, limits, to_the_end, memory)?;
-            return Ok(Self { bytes: Bytes::Unpacked(bytes), name, packing, size, stamp });
+            return Ok(Self { bytes: Bytes::Unpacked(bytes), name, packing, stamp });
         }
         // SAFETY: the map is only read, as bytes, for which every value is valid. Another program that writes to the file
         // meanwhile changes what is read, and one that truncates it ends this process by SIGBUS, as it does with every
         // mapped file; shards are therefore renamed into place when complete and never written to again.
         let map = unsafe { Mmap::map(&file) }.map_err(DataError::io("map", path))?;
-        Ok(Self { bytes: Bytes::Mapped(map), name, packing, size, stamp })
+        Ok(Self { bytes: Bytes::Mapped(map), name, packing, stamp })
     }
 
     /// The contents of a file that is already in memory; `name` stands for it in errors.
     ///
     /// # Errors
     /// As [`Contents::open`].
-    pub fn decode(bytes: &[u8], name: &str, limits: &Limits, to_the_end: bool) -> Result<Self> {
+    #[cfg(test)]
+    pub(crate) fn decode(bytes: &[u8], name: &str, limits: &Limits, to_the_end: bool) -> Result<Self> {
         let packing = Packing::of(&bytes[..bytes.len().min(Packing::LOOK)]);
         let unpacked = match packing {
             Packing::Plain => bytes.to_vec(),
             _ => unpack(bytes, name, limits, to_the_end, &Memory::up_to(u64::MAX))?,
         };
-        Ok(Self { bytes: Bytes::Unpacked(unpacked), name: name.into(), packing, size: bytes.len() as u64, stamp: None })
+        Ok(Self { bytes: Bytes::Unpacked(unpacked), name: name.into(), packing, stamp: None })
     }
 
     /// All bytes, frames included.
     #[inline]
-    pub fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         match &self.bytes {
             Bytes::Mapped(map) => map,
             Bytes::Unpacked(bytes) => bytes,
@@ -83,13 +83,8 @@ impl Contents {
     }
 
     /// How the file is packed.
-    pub fn packing(&self) -> Packing {
+    pub(crate) fn packing(&self) -> Packing {
         self.packing
-    }
-
-    /// Bytes of the file, packed as it is.
-    pub fn size(&self) -> u64 {
-        self.size
     }
 
     /// When the file was written, and which one it is; none for what came from memory.
@@ -103,7 +98,7 @@ impl Contents {
     }
 
     /// All records in order, without copying.
-    pub fn scan(&self, verify: bool) -> Scan<'_> {
+    pub(crate) fn scan(&self, verify: bool) -> Scan<'_> {
         Scan { contents: self, bytes: self.bytes(), at: 0, verify }
     }
 }
@@ -112,7 +107,7 @@ impl Contents {
 ///
 /// An error does not end the walk: the next call goes on with the next record, found by its length or, where that is
 /// damaged, by the next length with a right checksum. Whoever allows no errors stops at the first.
-pub struct Scan<'a> {
+pub(crate) struct Scan<'a> {
     contents: &'a Contents,
     bytes: &'a [u8],
     at: usize,

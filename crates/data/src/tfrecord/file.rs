@@ -10,7 +10,7 @@ use std::path::Path;
 const STEP: usize = 1 << 12;
 
 /// A file of records in memory: mapped if plain, unpacked if not; records can be read in any order.
-pub struct File {
+pub(crate) struct File {
     contents: Contents,
     starts: Vec<u64>,
 }
@@ -20,7 +20,8 @@ impl File {
     ///
     /// # Errors
     /// [`DataError::Io`] and [`DataError::Record`], with the offset.
-    pub fn open(path: &Path, verify: bool) -> Result<Self> {
+    #[cfg(test)]
+    pub(crate) fn open(path: &Path, verify: bool) -> Result<Self> {
         Self::open_with(path, verify, &Limits::default(), None)
     }
 
@@ -29,6 +30,7 @@ impl File {
     ///
     /// # Errors
     /// As [`File::open`], and those that `bad` returns.
+    #[cfg(test)]
     pub(crate) fn open_with(
         path: &Path,
         verify: bool,
@@ -83,7 +85,8 @@ impl File {
     ///
     /// # Errors
     /// If the file cannot be read, or is no file of records.
-    pub fn index(
+    #[cfg(test)]
+    pub(crate) fn index(
         contents: Contents,
         verify: bool,
         bad: Option<&mut dyn FnMut(DataError) -> Result<()>>,
@@ -117,18 +120,13 @@ impl File {
     }
 
     /// How many records.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.starts.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// A record. (Its checksum was checked by `open` if it was to be.)
     #[inline]
-    pub fn get(&self, index: usize) -> &[u8] {
+    pub(crate) fn get(&self, index: usize) -> &[u8] {
         let (bytes, start) = (self.contents.bytes(), self.starts[index] as usize);
         // A mapped file that somebody writes to gives an empty record here, rather than a panic.
         let length = u64_at(bytes, start).filter(|&n| n <= (bytes.len() - start) as u64).unwrap_or(0) as usize;
@@ -149,7 +147,7 @@ impl File {
     }
 
     /// Where a record begins, in unpacked bytes.
-    pub fn offset(&self, index: usize) -> u64 {
+    pub(crate) fn offset(&self, index: usize) -> u64 {
         self.starts[index]
     }
 
@@ -163,7 +161,7 @@ impl File {
     }
 
     /// The bytes they lie in.
-    pub fn contents(&self) -> &Contents {
+    pub(crate) fn contents(&self) -> &Contents {
         &self.contents
     }
 }

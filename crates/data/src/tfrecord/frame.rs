@@ -4,11 +4,11 @@
 pub(super) const HEAD: usize = 12;
 
 /// Bytes that the frame adds to a record: length, its checksum, the checksum of the data.
-pub const FRAME: usize = 16;
+pub(crate) const FRAME: usize = 16;
 
 /// The checksum of the format: CRC-32C, rotated and offset, so that checksums of data which holds checksums are good too.
 #[inline]
-pub fn masked_crc(bytes: &[u8]) -> u32 {
+pub(crate) fn masked_crc(bytes: &[u8]) -> u32 {
     crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
 }
 

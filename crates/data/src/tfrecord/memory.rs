@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Memory that the files of a set may take together; threads take from it as they go.
 #[derive(Debug)]
-pub struct Memory {
+pub(crate) struct Memory {
     limit: u64,
     used: AtomicU64,
 }
@@ -15,7 +15,7 @@ impl Memory {
     pub(crate) const PER_RECORD: u64 = 20;
 
     /// At most so many bytes.
-    pub fn up_to(limit: u64) -> Self {
+    pub(crate) fn up_to(limit: u64) -> Self {
         Self { limit, used: AtomicU64::new(0) }
     }
 

@@ -6,8 +6,8 @@
 //! A reader never trusts a length: its checksum is always checked, a record must fit into what is left of the file, and
 //! memory for a stream grows with the bytes that have really come.
 //!
-//! [`Reader`] takes a stream, [`Writer`] makes one, [`Contents`] is a whole file in memory that can be scanned without
-//! copying, and [`File`] is such a file with the place of every record, for access in any order.
+//! [`Reader`] takes a stream, [`Writer`] makes one; within this crate `Contents` is a whole file in memory that can be scanned without
+//! copying, and `File` is such a file with the place of every record, for access in any order.
 
 mod contents;
 mod file;
@@ -17,17 +17,17 @@ mod packing;
 mod reader;
 mod writer;
 
-pub use contents::{Contents, Scan};
-pub use file::File;
-pub use frame::{FRAME, masked_crc};
-pub use memory::Memory;
+pub(crate) use contents::Contents;
+pub(crate) use file::File;
+pub(crate) use frame::masked_crc;
+pub(crate) use memory::Memory;
 pub use packing::Packing;
 pub use reader::Reader;
 pub use writer::Writer;
 
 /// What is refused before memory is taken for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub(crate) struct Limits {
     /// The longest record that is read from a stream or from a packed file, in bytes. A plain file needs no limit: its
     /// records are mapped, and none can be longer than the file.
     pub record: u64,
@@ -40,3 +40,6 @@ impl Default for Limits {
         Self { record: 1 << 30, unpacked: 4 << 30 }
     }
 }
+
+#[cfg(test)]
+mod tests;

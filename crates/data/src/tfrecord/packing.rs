@@ -22,7 +22,7 @@ impl Packing {
 
     /// The packing of a file that begins with these (up to 12) bytes. A plain file may begin with any byte, also with
     /// those of gzip: so what counts first is whether the length of a first record has the right checksum.
-    pub fn of(first: &[u8]) -> Self {
+    pub(crate) fn of(first: &[u8]) -> Self {
         match *first {
             _ if frame::length(first).is_some() => Self::Plain,
             [0x1f, 0x8b, 0x08, ..] => Self::Gzip,

@@ -35,12 +35,13 @@ impl<R: Read> Reader<R> {
     ///
     /// # Errors
     /// [`DataError::Io`] from the stream.
-    pub fn with_limits(input: R, name: &str, verify: bool, limits: Limits) -> Result<Self> {
+    pub(crate) fn with_limits(input: R, name: &str, verify: bool, limits: Limits) -> Result<Self> {
         Ok(Self { input: Unpacked::new(input, name)?, verify, limit: limits.record })
     }
 
     /// How the stream is packed.
-    pub fn packing(&self) -> Packing {
+    #[cfg(test)]
+    pub(crate) fn packing(&self) -> Packing {
         self.input.packing()
     }
 

@@ -5,7 +5,7 @@ use flate2::Compression;
 use flate2::write::{GzEncoder, ZlibEncoder};
 use std::io::{self, Write};
 
-/// Writes records.
+/// Frames records and packs them; what was written is complete only after [`Writer::finish`].
 pub struct Writer<W: Write> {
     output: Output<W>,
 }

@@ -169,7 +169,7 @@ fn work(shared: &Shared, mut write: impl FnMut(&Request) -> Result<Option<String
                 waiting.unmarked = unmarked;
             }
             Err(e) => {
-                let why = format!("{}; earlier checkpoints are kept: continue later with --resume", e.message());
+                let why = format!("{}; earlier checkpoints are kept, from which the run can be resumed", e.message());
                 waiting.failed = Some((Kind::Failure, why));
             }
         }

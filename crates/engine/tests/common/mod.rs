@@ -1,7 +1,7 @@
 //! What the engine's tests share: small data, and running all ranks of a schedule on threads.
 #![allow(dead_code, missing_docs)] // each test file uses its own part of this
 
-pub mod nets;
+pub(crate) mod nets;
 
 use paceline_base::kernel::StepArgs;
 use paceline_base::optim::Rule;
@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Deterministic features in ±1 and labels.
-pub struct Toy {
+pub(crate) struct Toy {
     pub shape: Vec<usize>,
     pub classes: usize,
     pub values: Vec<f32>,
@@ -25,7 +25,7 @@ pub struct Toy {
 }
 
 impl Toy {
-    pub fn new(count: usize, shape: &[usize], classes: usize) -> Self {
+    pub(crate) fn new(count: usize, shape: &[usize], classes: usize) -> Self {
         let n: usize = count * shape.iter().product::<usize>();
         let values = (0..n).map(|i| ((i * 7919 + i * i * 31) % 2003) as f32 / 1001.5 - 1.0).collect();
         let names = (0..classes).map(|c| c.to_string()).collect();
@@ -59,11 +59,11 @@ impl Samples for Toy {
 }
 
 /// A device for each rank.
-pub type Make<'a> = dyn Fn() -> Box<dyn Device> + Sync + 'a;
+pub(crate) type Make<'a> = dyn Fn() -> Box<dyn Device> + Sync + 'a;
 
 /// What stands between the engine and a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Around {
+pub(crate) enum Around {
     Nothing,
     /// Poisons what nobody may touch.
     Checked,
@@ -73,10 +73,10 @@ pub enum Around {
 }
 
 impl Around {
-    pub const ALL: [Around; 5] =
+    pub(crate) const ALL: [Around; 5] =
         [Around::Nothing, Around::Checked, Around::Queued(3), Around::Queued(u64::MAX), Around::Both(u64::MAX)];
 
-    pub fn wrap(self, device: impl Device + 'static) -> Box<dyn Device> {
+    pub(crate) fn wrap(self, device: impl Device + 'static) -> Box<dyn Device> {
         match self {
             Around::Nothing => Box::new(device),
             Around::Checked => Box::new(Checked::new(device)),
@@ -87,13 +87,13 @@ impl Around {
 }
 
 /// Runs a test on a device as it is, and on the devices for tests around it.
-pub fn on_all<D: Device + 'static>(device: impl Fn() -> D + Sync, test: impl Fn(&Make<'_>)) {
+pub(crate) fn on_all<D: Device + 'static>(device: impl Fn() -> D + Sync, test: impl Fn(&Make<'_>)) {
     for around in Around::ALL {
         test(&|| around.wrap(device()));
     }
 }
 
-pub struct Trained {
+pub(crate) struct Trained {
     pub snapshot: Snapshot,
     pub results: Vec<StepResult>,
     pub received: Vec<Vec<u64>>,
@@ -103,7 +103,7 @@ pub struct Trained {
 
 /// Trains `steps` steps of `batch` samples with every rank a thread; the last batch of an epoch may be partial. So do the devices for tests, which
 /// must come to the same bits.
-pub fn run<D: Device + 'static>(
+pub(crate) fn run<D: Device + 'static>(
     graph: &Graph,
     plan: &Plan,
     rule: Rule,
@@ -116,11 +116,11 @@ pub fn run<D: Device + 'static>(
 }
 
 /// Most steps leave updates to the next one, so that all ways from step to step are tested wherever steps are.
-pub const SOME_DEFER: fn(usize) -> bool = |step| step % 3 != 1;
+pub(crate) const SOME_DEFER: fn(usize) -> bool = |step| step % 3 != 1;
 
 /// The same for these steps, from a checkpoint on if there is one.
 #[allow(clippy::too_many_arguments)] // what a test varies
-pub fn run_from<D: Device + 'static>(
+pub(crate) fn run_from<D: Device + 'static>(
     graph: &Graph,
     plan: &Plan,
     rule: Rule,
@@ -147,7 +147,14 @@ pub fn run_from<D: Device + 'static>(
 }
 
 /// What [`run_from`] executes.
-pub fn schedule(graph: &Graph, plan: &Plan, rule: Rule, device: &Make<'_>, data: &Toy, batch: usize) -> Schedule {
+pub(crate) fn schedule(
+    graph: &Graph,
+    plan: &Plan,
+    rule: Rule,
+    device: &Make<'_>,
+    data: &Toy,
+    batch: usize,
+) -> Schedule {
     let probe = device();
     let last = data.len() % batch;
     let train: Vec<usize> = [batch.min(data.len()), last].into_iter().filter(|&n| n > 0).collect();
@@ -158,7 +165,7 @@ pub fn schedule(graph: &Graph, plan: &Plan, rule: Rule, device: &Make<'_>, data:
 
 /// Executes a schedule.
 #[allow(clippy::too_many_arguments)] // what a test varies
-pub fn train_on(
+pub(crate) fn train_on(
     graph: &Graph,
     schedule: Schedule,
     device: &Make<'_>,
@@ -222,7 +229,7 @@ pub fn train_on(
     Trained { snapshot: first.0.unwrap(), results: first.1, received, allocated, schedule }
 }
 
-pub fn values(data: &TensorData) -> Vec<f64> {
+pub(crate) fn values(data: &TensorData) -> Vec<f64> {
     match data {
         TensorData::F32(v) => v.iter().map(|&x| f64::from(x)).collect(),
         TensorData::F64(v) => v.clone(),
@@ -230,7 +237,7 @@ pub fn values(data: &TensorData) -> Vec<f64> {
 }
 
 /// Largest ‖a − b‖ / (‖b‖ + 1e-3) over all tensors, optimiser state included.
-pub fn distance(a: &Snapshot, b: &Snapshot) -> (f64, String) {
+pub(crate) fn distance(a: &Snapshot, b: &Snapshot) -> (f64, String) {
     let mut worst = (0.0, String::new());
     for (x, y) in a.model.iter().chain(&a.optimizer).zip(b.model.iter().chain(&b.optimizer)) {
         assert_eq!((&x.name, &x.shape), (&y.name, &y.shape));
@@ -245,7 +252,7 @@ pub fn distance(a: &Snapshot, b: &Snapshot) -> (f64, String) {
 }
 
 /// Gives a plan random weights, some of them 0; for a third of the dice none.
-pub fn with_shares(mut plan: Plan, graph: &Graph, dice: u64) -> Plan {
+pub(crate) fn with_shares(mut plan: Plan, graph: &Graph, dice: u64) -> Plan {
     if dice.is_multiple_of(3) {
         return plan;
     }
@@ -259,7 +266,7 @@ pub fn with_shares(mut plan: Plan, graph: &Graph, dice: u64) -> Plan {
 }
 
 /// A random plan that fits: every operator gets its own split and its own ranks, and ranks get shares of the samples.
-pub fn random_plan(graph: &Graph, ranks: usize, dice: u64, update: UpdateMode, bucket: usize) -> Plan {
+pub(crate) fn random_plan(graph: &Graph, ranks: usize, dice: u64, update: UpdateMode, bucket: usize) -> Plan {
     let first = dice;
     let mut dice = dice;
     let mut roll = |n: usize| {
@@ -288,14 +295,14 @@ pub fn random_plan(graph: &Graph, ranks: usize, dice: u64, update: UpdateMode, b
 }
 
 /// Samples shared out by weight over mirrored ranks, and a random plan.
-pub fn two_plans(graph: &Graph, ranks: usize, dice: u64, update: UpdateMode, bucket: usize) -> [Plan; 2] {
+pub(crate) fn two_plans(graph: &Graph, ranks: usize, dice: u64, update: UpdateMode, bucket: usize) -> [Plan; 2] {
     let mut mirrored = Plan::data_parallel(ranks);
     mirrored.store = Store { update, bucket, ..Store::default() };
     [with_shares(mirrored, graph, dice), random_plan(graph, ranks, dice, update, bucket)]
 }
 
 /// Whether what ranks computed under a plan is what one rank computed, tensors to `tolerance`.
-pub fn same(many: &Trained, one: &Trained, tolerance: f64) -> Result<(), String> {
+pub(crate) fn same(many: &Trained, one: &Trained, tolerance: f64) -> Result<(), String> {
     let (d, name) = distance(&many.snapshot, &one.snapshot);
     if d.is_nan() || d >= tolerance {
         return Err(format!("{name} differs by {d:e}"));
@@ -310,7 +317,7 @@ pub fn same(many: &Trained, one: &Trained, tolerance: f64) -> Result<(), String>
 }
 
 /// Bytes on every link and memory of every rank: what the simulator says is what three ranks do.
-pub fn simulator_agrees(graph: &Graph, data: &Toy, rule: Rule, batch: usize, dice: u64) {
+pub(crate) fn simulator_agrees(graph: &Graph, data: &Toy, rule: Rule, batch: usize, dice: u64) {
     assert_eq!(data.len() % batch, 0, "no partial batch");
     let plan = random_plan(graph, 3, dice, UpdateMode::Sharded, 40);
     let steps = 6;

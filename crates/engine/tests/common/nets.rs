@@ -4,7 +4,7 @@
 use paceline_graph::{Graph, model_file};
 
 /// One layer a line: `name type key=value …`; inputs as `<a,b`. Short to write, and to read beside each other.
-pub fn layers(text: &str) -> Vec<paceline_graph::LayerSpec> {
+pub(crate) fn layers(text: &str) -> Vec<paceline_graph::LayerSpec> {
     let mut toml = String::from("format = 1\n");
     for line in text.lines().map(str::trim).filter(|l| !l.is_empty()) {
         let mut words = line.split_whitespace();
@@ -27,12 +27,12 @@ pub fn layers(text: &str) -> Vec<paceline_graph::LayerSpec> {
 }
 
 /// A model of these layers.
-pub fn net(text: &str, shape: &[usize]) -> Graph {
+pub(crate) fn net(text: &str, shape: &[usize]) -> Graph {
     Graph::build("net", &layers(text), shape, 5, 0.01).unwrap()
 }
 
 /// Convolutions, activations and pools that a device joins, on sides that do not divide by the windows.
-pub const PLAIN: &str = r#"
+pub(crate) const PLAIN: &str = r#"
     c1 conv channels=8 kernel=3 pad=1
     r1 relu
     p1 max-pool window=2
@@ -45,7 +45,7 @@ pub const PLAIN: &str = r#"
 "#;
 
 /// Residual blocks with synchronised batch normalisation, one of them narrowing, and an overlapping pool.
-pub const RESIDUAL: &str = r#"
+pub(crate) const RESIDUAL: &str = r#"
     c1 conv channels=6 kernel=3 pad="same" bias=false
     bn1 batch-norm
     r1 relu
@@ -66,7 +66,7 @@ pub const RESIDUAL: &str = r#"
 "#;
 
 /// Branches that meet, with strides, groups, dilation, odd windows, and every normalisation.
-pub const BRANCHES: &str = r#"
+pub(crate) const BRANCHES: &str = r#"
     a conv channels=4 kernel=[3,2] stride=[2,1] pad=[1,0]
     lrn local-response-norm size=3 alpha=0.5 k=2.0
     b conv channels=6 kernel=3 pad=2 dilation=[2,1] stride=[2,1] groups=2 bias=false <input
@@ -86,7 +86,7 @@ pub const BRANCHES: &str = r#"
 
 /// Images without a channel axis; normalisation of vectors; branches joined along the height. Two samples that are nearly
 /// alike make batch normalisation of vectors divide by little: a larger eps keeps rounding small.
-pub const GREY: &str = r#"
+pub(crate) const GREY: &str = r#"
     top max-pool window=2 stride=1
     c1 conv channels=5 kernel=2 bias=false
     bn1 batch-norm

@@ -178,7 +178,6 @@ impl Cursor<'_> {
         value
     }
 
-    /// One bit.
     #[inline(always)]
     pub(super) fn bit(&mut self) -> bool {
         if self.state.count & 63 == 0 {

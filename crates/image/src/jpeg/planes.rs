@@ -26,7 +26,6 @@ pub(super) struct Buffers {
     pixels: Vec<u8>,
 }
 
-/// One component.
 #[derive(Clone, Debug)]
 pub(super) struct Plane {
     /// Sampling factors.

@@ -5,14 +5,14 @@ use crate::libjpeg::{self, Decoded};
 use paceline_image::{Colour, Decoder, ImageError, Pixels};
 
 /// Larger files are not looked at.
-pub const PIXELS: usize = 64 * 64;
+pub(crate) const PIXELS: usize = 64 * 64;
 
 /// Samples of a block that stay within this of the middle grey are transformed to the same bits by all of libjpeg's
 /// code: beyond it the C code wraps at ten bits (`RANGE_MASK`), while its vector code, and ours, saturate.
 const IN_RANGE: f64 = 500.0;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Class {
+pub(crate) enum Class {
     /// Both decode it, to the same bits.
     Same,
     /// Both refuse it.
@@ -62,7 +62,7 @@ const MORE: &[(&str, &str)] = &[
 ];
 
 /// Decodes with both and compares. The text says what was found.
-pub fn compare(decoder: &mut Decoder, pixels: &mut Pixels, bytes: &[u8]) -> (Class, String) {
+pub(crate) fn compare(decoder: &mut Decoder, pixels: &mut Pixels, bytes: &[u8]) -> (Class, String) {
     let ours = decoder.decode(bytes, Colour::Stored, pixels);
     let theirs = libjpeg::decode(bytes, PIXELS);
     match (ours, theirs) {

@@ -10,7 +10,7 @@ use std::os::raw::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 /// What libjpeg made of a file.
-pub struct Decoded {
+pub(crate) struct Decoded {
     pub width: usize,
     pub height: usize,
     /// 1 grey, 3 RGB, 4 ink.
@@ -88,7 +88,7 @@ fn decompress<T>(
 
 /// Decodes a file of at most `most` pixels: none, if it has more. Smoothing of what an unfinished progressive file lacks is
 /// off: it is a guess at detail, and ours makes none.
-pub fn decode(bytes: &[u8], most: usize) -> Result<Option<Decoded>, &'static str> {
+pub(crate) fn decode(bytes: &[u8], most: usize) -> Result<Option<Decoded>, &'static str> {
     let mut warnings = BTreeSet::new();
     let decoded = decompress(bytes, &mut warnings, |cinfo| {
         let (width, height) = (cinfo.image_width as usize, cinfo.image_height as usize);
@@ -122,7 +122,7 @@ pub fn decode(bytes: &[u8], most: usize) -> Result<Option<Decoded>, &'static str
 
 /// The largest sample, measured from the middle grey, that the blocks of a file would give before anything is clamped, by
 /// the definition of the transform in f64.
-pub fn amplitude(bytes: &[u8]) -> Result<f64, &'static str> {
+pub(crate) fn amplitude(bytes: &[u8]) -> Result<f64, &'static str> {
     let mut warnings = BTreeSet::new();
     decompress(bytes, &mut warnings, |cinfo| {
         let mut most = 0.0f64;
@@ -172,7 +172,7 @@ fn largest_sample(block: &[f64; 64]) -> f64 {
 
 /// How a seed is coded.
 #[derive(Clone, Copy)]
-pub enum Coding {
+pub(crate) enum Coding {
     Baseline,
     Progressive,
     /// Sequential, with a scan for each component.
@@ -180,7 +180,7 @@ pub enum Coding {
 }
 
 /// Encodes RGB (or grey) pixels as libjpeg-turbo does; `sampling` are the factors of the first component.
-pub fn encode(
+pub(crate) fn encode(
     data: &[u8],
     (width, height, channels): (usize, usize, usize),
     sampling: (c_int, c_int),

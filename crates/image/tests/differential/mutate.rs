@@ -1,14 +1,14 @@
 //! Damaged files: each is a function of its number, so that one that shows a difference can be made again.
 
 /// Random numbers (splitmix64).
-pub struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0x5EED)
     }
 
-    pub fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -17,7 +17,7 @@ impl Random {
     }
 
     /// Below `end` (which is not 0).
-    pub fn below(&mut self, end: usize) -> usize {
+    pub(crate) fn below(&mut self, end: usize) -> usize {
         (self.next() % end as u64) as usize
     }
 }
@@ -36,7 +36,7 @@ fn segments(bytes: &[u8]) -> Vec<usize> {
 }
 
 /// The file of this number.
-pub fn file(seeds: &[Vec<u8>], number: u64) -> Vec<u8> {
+pub(crate) fn file(seeds: &[Vec<u8>], number: u64) -> Vec<u8> {
     let mut random = Random::new(number);
     let mut bytes = seeds[random.below(seeds.len())].clone();
     // Most have one fault; some have none at all.

@@ -2,7 +2,7 @@
 
 #![allow(dead_code)] // each test binary uses its own part
 
-pub mod shapes;
+pub(crate) mod shapes;
 
 use paceline_base::kernel::{Arena, BufferId, Call, Kernel, StepArgs, Values};
 use paceline_base::random::{Stream, Use};
@@ -11,7 +11,7 @@ use paceline_kernels::{Cpu, CpuOptions, Device, Isa, Reference, Tuning};
 
 /// A kind of device under test.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Which {
+pub(crate) enum Which {
     Reference,
     /// Instruction set, threads, and whether blocks are tiny, so that small shapes meet every path.
     Cpu(Isa, usize, bool),
@@ -19,13 +19,13 @@ pub enum Which {
 
 impl Which {
     /// Reference, and Cpu for each instruction set of this machine and 1, 2 and 3 threads.
-    pub fn all() -> Vec<Which> {
+    pub(crate) fn all() -> Vec<Which> {
         let mut all = vec![Which::Reference];
         all.extend(Self::cpus());
         all
     }
 
-    pub fn cpus() -> Vec<Which> {
+    pub(crate) fn cpus() -> Vec<Which> {
         let mut all = Vec::new();
         for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
             for threads in 1..4 {
@@ -35,7 +35,7 @@ impl Which {
         all
     }
 
-    pub fn make(self) -> Box<dyn Device> {
+    pub(crate) fn make(self) -> Box<dyn Device> {
         match self {
             Which::Reference => Box::new(Reference::with_fusions()),
             Which::Cpu(isa, threads, tiny) => {
@@ -59,7 +59,7 @@ impl Which {
     }
 
     /// Relative error that f32 or f64 arithmetic may make over sums of `terms` terms.
-    pub fn tolerance(self, terms: usize) -> f64 {
+    pub(crate) fn tolerance(self, terms: usize) -> f64 {
         match self {
             Which::Reference => 1e-12,
             Which::Cpu(..) => 2e-6 * (1.0 + (terms as f64).sqrt()),
@@ -68,20 +68,25 @@ impl Which {
 }
 
 /// A value for a test's step.
-pub const STEP: StepArgs = StepArgs { seed: 11, step: 3, rate: 0.1, scale: 0.25 };
+pub(crate) const STEP: StepArgs = StepArgs { seed: 11, step: 3, rate: 0.1, scale: 0.25 };
 
 /// Runs one call on fresh buffers with these contents (gaps between them hold a sentinel) and returns the contents afterwards.
-pub fn run(which: Which, kernel: Kernel, buffers: &[Vec<f64>], step: &StepArgs) -> Vec<Vec<f64>> {
+pub(crate) fn run(which: Which, kernel: Kernel, buffers: &[Vec<f64>], step: &StepArgs) -> Vec<Vec<f64>> {
     run_all(which, &[(kernel, (0..buffers.len()).collect())], buffers, step)
 }
 
 /// Runs several calls, each with the numbers of its buffers.
-pub fn run_all(which: Which, calls: &[(Kernel, Vec<usize>)], buffers: &[Vec<f64>], step: &StepArgs) -> Vec<Vec<f64>> {
+pub(crate) fn run_all(
+    which: Which,
+    calls: &[(Kernel, Vec<usize>)],
+    buffers: &[Vec<f64>],
+    step: &StepArgs,
+) -> Vec<Vec<f64>> {
     run_on(which.make(), &format!("{which:?}"), calls, buffers, step)
 }
 
 /// The same on a device of the caller's.
-pub fn run_on(
+pub(crate) fn run_on(
     mut device: Box<dyn Device>,
     which: &str,
     calls: &[(Kernel, Vec<usize>)],
@@ -120,13 +125,13 @@ pub fn run_on(
 }
 
 /// Random values in ±1 that f32 holds exactly.
-pub fn values(seed: u64, len: usize) -> Vec<f64> {
+pub(crate) fn values(seed: u64, len: usize) -> Vec<f64> {
     let stream = Stream::new(seed, Use::Data, 0, 0);
     (0..len).map(|i| (stream.uniform(i as u64) * 2.0 - 1.0) as f32 as f64).collect()
 }
 
 /// Asserts that two lists agree to `tolerance`, relative to the larger of 1 and the expected value.
-pub fn close(what: &str, got: &[f64], expected: &[f64], tolerance: f64) {
+pub(crate) fn close(what: &str, got: &[f64], expected: &[f64], tolerance: f64) {
     assert_eq!(got.len(), expected.len(), "{what}");
     for (i, (g, e)) in got.iter().zip(expected).enumerate() {
         let same = (g - e).abs() <= tolerance * e.abs().max(1.0) || g == e || (g.is_nan() && e.is_nan());
@@ -135,7 +140,7 @@ pub fn close(what: &str, got: &[f64], expected: &[f64], tolerance: f64) {
 }
 
 /// Asserts that two lists have the same bits.
-pub fn same_bits(what: &str, got: &[f64], expected: &[f64]) {
+pub(crate) fn same_bits(what: &str, got: &[f64], expected: &[f64]) {
     assert_eq!(got.len(), expected.len(), "{what}");
     for (i, (g, e)) in got.iter().zip(expected).enumerate() {
         assert!(g.to_bits() == e.to_bits(), "{what}: element {i} is {g:e}, not {e:e}");
@@ -144,7 +149,7 @@ pub fn same_bits(what: &str, got: &[f64], expected: &[f64]) {
 
 /// The codes of a pool as a device keeps them, four to an element: numbers on the reference device, raw bytes elsewhere. (Reading goes through
 /// f64, which keeps the bits of an f32 that holds places below 128 and dead ones.)
-pub fn codes_of(which: Which, elements: &[f64], count: usize) -> Vec<u8> {
+pub(crate) fn codes_of(which: Which, elements: &[f64], count: usize) -> Vec<u8> {
     let bytes = |x: &f64| match which {
         Which::Reference => (*x as u32).to_le_bytes(),
         Which::Cpu(..) => (*x as f32).to_bits().to_le_bytes(),
@@ -153,7 +158,7 @@ pub fn codes_of(which: Which, elements: &[f64], count: usize) -> Vec<u8> {
 }
 
 /// The elements that hold these codes on a device.
-pub fn as_codes(which: Which, codes: &[u8]) -> Vec<f64> {
+pub(crate) fn as_codes(which: Which, codes: &[u8]) -> Vec<f64> {
     let element = |four: &[u8]| {
         let bits = four.iter().rev().fold(0, |all, code| all << 8 | u32::from(*code));
         match which {
@@ -166,7 +171,7 @@ pub fn as_codes(which: Which, codes: &[u8]) -> Vec<f64> {
 
 /// Runs calls on every device: `Reference` gives the expected buffers, those of the list are compared, and all `Cpu`s of one instruction set
 /// must give the same bits. Returns what `Reference` gave.
-pub fn agree(
+pub(crate) fn agree(
     what: &str,
     calls: &[(Kernel, Vec<usize>)],
     buffers: &[Vec<f64>],

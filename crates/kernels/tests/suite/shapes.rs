@@ -9,7 +9,7 @@ fn windows(size: usize, reach: usize, stride: usize, pad: usize) -> usize {
 }
 
 /// A convolution of a whole image.
-pub fn conv(
+pub(crate) fn conv(
     [samples, height, width, channels]: [usize; 4],
     out_channels: usize,
     kernel: [usize; 2],
@@ -36,7 +36,7 @@ pub fn conv(
 }
 
 /// A pool of whole windows.
-pub fn pool(
+pub(crate) fn pool(
     [samples, height, width, channels]: [usize; 4],
     window: [usize; 2],
     stride: [usize; 2],
@@ -56,12 +56,12 @@ pub fn pool(
 }
 
 /// The pool with windows that do not overlap behind a convolution.
-pub fn pool_of(dims: &ConvDims, window: [usize; 2]) -> PoolDims {
+pub(crate) fn pool_of(dims: &ConvDims, window: [usize; 2]) -> PoolDims {
     pool([dims.samples, dims.out_height, dims.out_width, dims.out_channels], window, window, [0, 0])
 }
 
 /// Small convolutions: padded, strided, dilated, grouped, by channel, of one place, and parts of a larger image.
-pub fn conv_cases() -> Vec<(ConvDims, Option<PoolDims>)> {
+pub(crate) fn conv_cases() -> Vec<(ConvDims, Option<PoolDims>)> {
     let whole = [
         conv([2, 5, 6, 3], 4, [3, 3], [1, 1], [1, 1], [1, 1], 1),
         conv([1, 7, 7, 2], 3, [3, 2], [2, 3], [0, 1], [1, 1], 1),
@@ -78,7 +78,7 @@ pub fn conv_cases() -> Vec<(ConvDims, Option<PoolDims>)> {
 }
 
 /// Small pools: with and without overlap, padded, with windows that reach beyond, and over whole images.
-pub fn pool_cases() -> Vec<PoolDims> {
+pub(crate) fn pool_cases() -> Vec<PoolDims> {
     let ceiling = PoolDims { out_height: 4, out_width: 3, ..pool([1, 7, 5, 3], [2, 2], [2, 2], [0, 0]) };
     vec![
         pool([2, 4, 6, 3], [2, 2], [2, 2], [0, 0]),
@@ -92,7 +92,7 @@ pub fn pool_cases() -> Vec<PoolDims> {
 }
 
 /// Any convolution with up to 40 channels and 3 samples, none among them.
-pub fn any_conv() -> impl Strategy<Value = ConvDims> {
+pub(crate) fn any_conv() -> impl Strategy<Value = ConvDims> {
     let pair = |most: usize| [1..=most, 1..=most];
     let sizes = (0usize..4, 1usize..12, 1usize..12);
     let channels = (prop_oneof![Just(1usize), Just(2), Just(3), Just(4)], 1usize..20, 1usize..20);
@@ -107,7 +107,7 @@ pub fn any_conv() -> impl Strategy<Value = ConvDims> {
 }
 
 /// Any pool with up to 40 channels and 3 samples, none among them.
-pub fn any_pool() -> impl Strategy<Value = PoolDims> {
+pub(crate) fn any_pool() -> impl Strategy<Value = PoolDims> {
     let sizes =
         (0usize..4, 1usize..12, 1usize..12, prop_oneof![1usize..6, Just(8), Just(10), Just(16), Just(32), 1usize..41]);
     let pair = |most: usize| [1..=most, 1..=most];

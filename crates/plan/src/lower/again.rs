@@ -8,14 +8,15 @@ use super::segment::Builder;
 use super::store::{self, Used};
 use super::tensor::{Pieces, Read, Tensor};
 use super::{Batches, Settings, bucket, fuse, order, waits};
+use crate::hash::{HashMap, HashSet};
 use crate::key::{BucketKey, BufferKey, SegmentKey, TaskKey};
 use crate::plan::{OpPlan, Part, Plan};
-use crate::schedule::{Bucket, METRICS, Phase, PhaseKind, Schedule, Segment, TaskKind, metrics};
+use crate::schedule::{Await, Bucket, METRICS, Phase, PhaseKind, Schedule, Segment, TaskKind, metrics};
 use paceline_base::Result;
 use paceline_base::collective::Collective;
 use paceline_base::region::split_range;
 use paceline_graph::{Graph, NodeId};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -46,8 +47,8 @@ struct Fragments {
     raw: HashMap<SegmentKey, Arc<Segment>>,
     /// Segments when all passes are done.
     done: HashMap<SegmentKey, Arc<Segment>>,
-    /// Segments whose tasks were joined.
-    joined: Vec<[SegmentKey; 2]>,
+    /// Nodes whose tasks were joined.
+    joined: HashSet<[NodeId; 2]>,
     /// Of each bucket of which something may be left to the next step.
     first_uses: HashMap<BucketKey, Vec<Option<TaskKey>>>,
 }
@@ -124,12 +125,12 @@ impl<'a> Lowering<'a> {
                 kind,
                 samples,
                 micro: (0..micro_batches.count()).map(|_| Micro::empty(nodes)).collect(),
-                near: Near::new(graph, &lowering.readers, &order),
+                near: Near::new(graph, &lowering.readers),
                 order,
-                raw: HashMap::new(),
-                done: HashMap::new(),
-                joined: Vec::new(),
-                first_uses: HashMap::new(),
+                raw: HashMap::default(),
+                done: HashMap::default(),
+                joined: HashSet::default(),
+                first_uses: HashMap::default(),
             });
         }
         let all: Vec<NodeId> = (0..nodes).collect();
@@ -266,89 +267,118 @@ impl<'a> Lowering<'a> {
 
     /// The passes after the fragments: order, fuse, waits. Only where segments changed, and around.
     fn finish(&self, fragments: &mut Fragments, changes: Changes, [_, new_buckets]: &[Vec<Arc<Bucket>>; 2]) {
-        let Fragments { kind, micro, near, order, raw, done, joined, first_uses, .. } = fragments;
-        let training = *kind == PhaseKind::Train;
-        let micro_batches = match micro.len() {
+        let micro_batches = match fragments.micro.len() {
             1 => MicroBatches::One,
             n => MicroBatches::InTurn(n as u16),
         };
-        *order = order::order(self.graph, &self.buckets, *kind, micro_batches);
-        let mut touched: HashSet<SegmentKey> = changes.gone.iter().copied().collect();
-        touched.extend(changes.made.iter().map(|segment| segment.key));
-        changes.gone.iter().for_each(|key| {
-            raw.remove(key);
-            done.remove(key);
-        });
-        raw.extend(changes.made.into_iter().map(|segment| (segment.key, segment)));
-        // Nodes by the buckets of their parameters, for kernels that take an update in.
+        fragments.order = order::order(self.graph, &self.buckets, fragments.kind, micro_batches);
+        let touched = fragments.take(changes);
         let alone: Vec<&Arc<Bucket>> = self.buckets.iter().filter(|b| b.trained && b.group.len() == 1).collect();
-        let mut nodes: BTreeSet<NodeId> = touched.iter().filter_map(SegmentKey::node).collect();
-        let keys = |b: &Bucket| [SegmentKey::Exchange(b.key), SegmentKey::Update(b.key)];
-        for bucket in &self.buckets {
-            if keys(bucket).iter().any(|key| touched.contains(key)) && bucket.group.len() == 1 {
-                nodes.extend(bucket.entries.iter().map(|e| e.of.0));
-            }
-        }
-        near.spread(&mut nodes);
-        close(&mut nodes, joined, &alone);
-        // Messages around them may now be waited for elsewhere; and around these are the tasks that say where.
-        let mut around = nodes.clone();
-        near.spread(&mut around);
-        let mut seen = around.clone();
-        near.spread(&mut seen);
+        let scope = Scope::new(fragments, &touched, &alone);
+        let defers = self.settings.defer_updates;
         let new: HashSet<BucketKey> = new_buckets.iter().map(|b| b.key).collect();
-        let used_elsewhere = |b: &Bucket| new.contains(&b.key) || b.entries.iter().any(|e| nodes.contains(&e.of.0));
-        let left =
-            self.buckets.iter().filter(|b| self.settings.defer_updates && waits::may_wait(b) && used_elsewhere(b));
+        let used_elsewhere = |b: &Bucket| new.contains(&b.key) || scope.holds(b);
+        let left = self.buckets.iter().filter(|b| defers && waits::may_wait(b) && used_elsewhere(b));
         let left: Vec<&Arc<Bucket>> = left.collect();
-        seen.extend(left.iter().flat_map(|b| b.entries.iter().map(|e| e.of.0)));
-        joined.retain(|pair| !pair.iter().any(|key| key.node().is_some_and(|node| nodes.contains(&node))));
-        let again = |key: &SegmentKey| match key.node() {
-            Some(node) => nodes.contains(&node),
-            None => {
-                touched.contains(key)
-                    || alone.iter().any(|b| keys(b).contains(key) && b.entries.iter().any(|e| nodes.contains(&e.of.0)))
-            }
-        };
+        let users: HashSet<NodeId> = left.iter().flat_map(|b| b.entries.iter().map(|e| e.of.0)).collect();
+
+        let Fragments { kind, order, raw, done, joined, first_uses, .. } = fragments;
         let mut here: Vec<SegmentKey> = Vec::new();
-        let mut placed: Vec<(usize, Arc<Segment>)> = Vec::new();
-        for (position, key) in order.iter().enumerate() {
-            if again(key) {
+        let mut placed: Vec<Arc<Segment>> = Vec::new();
+        for key in order.iter() {
+            if scope.again.contains(key) {
                 here.push(*key);
-                placed.extend(raw.get(key).map(|segment| (position, segment.clone())));
-            } else if key.node().map_or(self.settings.defer_updates, |node| seen.contains(&node)) {
-                placed.extend(done.get(key).map(|segment| (position, segment.clone())));
+                placed.extend(raw.get(key).cloned());
+            } else if key.node().map_or(defers, |node| scope.seen.contains(&node) || users.contains(&node)) {
+                placed.extend(done.get(key).cloned());
             }
         }
-        let mut work = Work::new(near, placed.into_iter());
-        let alone = alone.iter().copied().filter(|b| b.entries.iter().any(|e| nodes.contains(&e.of.0)));
+        let mut work = Work::new(placed);
+        joined.retain(|pair| !pair.iter().any(|node| scope.nodes.contains(node)));
+        let alone = alone.iter().copied().filter(|b| scope.holds(b));
         fuse::fuse(&mut work, &here, alone, &self.settings.devices, joined);
-        for key in order.iter().filter(|key| again(key) || key.node().is_some_and(|node| around.contains(&node))) {
+        for key in order.iter().filter(|key| scope.awaits(key)) {
             waits::awaits(&mut work, key);
         }
-        if self.settings.defer_updates {
-            for bucket in left {
-                first_uses.insert(bucket.key, waits::first_uses(&work, bucket));
-            }
-            if training {
-                waits::defer(&mut work, order, done, &self.buckets, first_uses, self.plan.ranks);
+        for bucket in left {
+            first_uses.insert(bucket.key, waits::first_uses(&work, bucket));
+        }
+        if defers && *kind == PhaseKind::Train {
+            waits::defer(&mut work, order, done, &self.buckets, first_uses, self.plan.ranks);
+        }
+        done.extend(work.into_segments().map(|segment| (segment.key, segment)));
+    }
+}
+
+/// How far a change reaches.
+struct Scope {
+    /// Nodes whose kernels may now be joined otherwise.
+    nodes: BTreeSet<NodeId>,
+    /// The segments that the passes begin with anew: those of these nodes, and of buckets that changed or whose updates may be joined.
+    again: HashSet<SegmentKey>,
+    /// Other nodes whose messages may now be waited for elsewhere.
+    waiting: BTreeSet<NodeId>,
+    /// Nodes whose tasks touch the buffers of any of them.
+    seen: BTreeSet<NodeId>,
+}
+
+impl Scope {
+    fn new(fragments: &Fragments, touched: &HashSet<SegmentKey>, alone: &[&Arc<Bucket>]) -> Self {
+        let Fragments { near, order, raw, done, joined, .. } = fragments;
+        let keys = |b: &Bucket| [SegmentKey::Exchange(b.key), SegmentKey::Update(b.key)];
+        let mut nodes: BTreeSet<NodeId> = touched.iter().filter_map(SegmentKey::node).collect();
+        for bucket in alone.iter().filter(|b| keys(b).iter().any(|key| touched.contains(key))) {
+            nodes.extend(bucket.entries.iter().map(|e| e.of.0));
+        }
+        near.spread(&mut nodes);
+        close(&mut nodes, joined, alone);
+        let mut again: HashSet<SegmentKey> = touched.iter().filter(|key| key.node().is_none()).copied().collect();
+        again.extend(alone.iter().filter(|b| b.entries.iter().any(|e| nodes.contains(&e.of.0))).flat_map(|b| keys(b)));
+        let (inside, outside): (Vec<SegmentKey>, Vec<SegmentKey>) = order
+            .iter()
+            .filter(|key| key.node().is_some())
+            .partition(|key| key.node().is_some_and(|n| nodes.contains(&n)));
+        again.extend(&inside);
+        let mut seen = nodes.clone();
+        near.spread(&mut seen);
+        // A message from elsewhere is concerned if a task of these nodes waits for it, or touches a buffer of its node.
+        let mut waiting: BTreeSet<NodeId> = BTreeSet::new();
+        for task in inside.iter().filter_map(|key| raw.get(key)).flat_map(|segment| &segment.tasks) {
+            task.touches(|_, buffer, _| waiting.extend(buffer.owner.node().filter(|node| !nodes.contains(node))));
+        }
+        let near_by =
+            |key: &&SegmentKey| key.node().is_some_and(|node| seen.contains(&node) && !waiting.contains(&node));
+        let mut waited: Vec<NodeId> = Vec::new();
+        for segment in outside.iter().filter(near_by).filter_map(|key| done.get(key)).filter(|s| s.messages > 0) {
+            let here = |awaited: &Await| matches!(awaited, Await::Before(task) if again.contains(&task.segment));
+            if segment.tasks.iter().flat_map(|task| &task.awaited).any(here) {
+                waited.extend(segment.key.node());
             }
         }
-        for key in work.keys() {
-            done.extend(work.segment(&key).map(|segment| (key, segment.clone())));
-        }
+        waiting.extend(waited);
+        let mut around = waiting.clone();
+        near.spread(&mut around);
+        seen.extend(around);
+        Self { nodes, again, waiting, seen }
+    }
+
+    /// Whether it reaches a parameter of a bucket.
+    fn holds(&self, bucket: &Bucket) -> bool {
+        bucket.entries.iter().any(|e| self.nodes.contains(&e.of.0))
+    }
+
+    /// Whether messages of a segment may now be waited for elsewhere.
+    fn awaits(&self, key: &SegmentKey) -> bool {
+        self.again.contains(key) || key.node().is_some_and(|node| self.waiting.contains(&node))
     }
 }
 
 /// Adds all nodes whose tasks were joined with those of these nodes, and all that share a bucket which one rank holds.
-fn close(nodes: &mut BTreeSet<NodeId>, joined: &[[SegmentKey; 2]], alone: &[&Arc<Bucket>]) {
+fn close(nodes: &mut BTreeSet<NodeId>, joined: &HashSet<[NodeId; 2]>, alone: &[&Arc<Bucket>]) {
     loop {
         let before = nodes.len();
-        for pair in joined {
-            let [a, b] = pair.map(|key| key.node());
-            if let (Some(a), Some(b)) = (a, b)
-                && (nodes.contains(&a) != nodes.contains(&b))
-            {
+        for [a, b] in joined {
+            if nodes.contains(a) != nodes.contains(b) {
                 nodes.extend([a, b]);
             }
         }
@@ -364,6 +394,18 @@ fn close(nodes: &mut BTreeSet<NodeId>, joined: &[[SegmentKey; 2]], alone: &[&Arc
 }
 
 impl Fragments {
+    /// Takes over what changed; the segments that were there or are there now.
+    fn take(&mut self, changes: Changes) -> HashSet<SegmentKey> {
+        let mut touched: HashSet<SegmentKey> = changes.gone.iter().copied().collect();
+        touched.extend(changes.made.iter().map(|segment| segment.key));
+        for key in &changes.gone {
+            self.raw.remove(key);
+            self.done.remove(key);
+        }
+        self.raw.extend(changes.made.into_iter().map(|segment| (segment.key, segment)));
+        touched
+    }
+
     /// The buckets of which this kind of step leaves something to the next one.
     fn left_over(&self) -> impl Iterator<Item = BucketKey> {
         let stays = |key: &BucketKey| {

@@ -1,56 +1,42 @@
-//! Who can touch a buffer: the segments around the node that makes it, so that nobody looks through all of a step.
+//! Who touches a buffer, and which nodes those can be.
 
+use crate::hash::HashMap;
 use crate::key::{BufferKey, SegmentKey};
 use crate::schedule::{Segment, Task, TaskKind};
 use paceline_base::kernel::Call;
 use paceline_graph::{Graph, NodeId};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Operators between the one that makes a buffer and the farthest whose tasks touch it: a convolution that took in an activation and the
 /// pool behind it writes the pool's output.
 const REACH: usize = 2;
 
-/// By node: the segments whose tasks can touch buffers of its operator or of its tensor, in issue order.
+/// By node: the nodes whose tasks can touch buffers of its operator or of its tensor.
 pub(super) struct Near {
-    segments: Vec<Vec<SegmentKey>>,
-    /// By node: those nodes.
     nodes: Vec<BTreeSet<NodeId>>,
 }
 
 impl Near {
-    pub(super) fn new(graph: &Graph, readers: &[Vec<NodeId>], order: &[SegmentKey]) -> Self {
+    pub(super) fn new(graph: &Graph, readers: &[Vec<NodeId>]) -> Self {
         // What passes its input or its gradient on makes no buffer of its own, so that its neighbours share one.
         let clear = |n: NodeId| graph.nodes[n].op.is_view() || graph.nodes[n].op.passes_gradient();
         let around = |n: NodeId| graph.nodes[n].inputs.iter().chain(&readers[n]).copied().collect::<Vec<_>>();
-        let nodes: Vec<BTreeSet<NodeId>> = (0..graph.nodes.len())
-            .map(|node| {
-                let mut seen = BTreeSet::from([node]);
-                for _ in 0..REACH {
-                    let mut open: Vec<NodeId> = seen.iter().copied().collect();
-                    while let Some(n) = open.pop() {
-                        for next in around(n) {
-                            if seen.insert(next) && clear(next) {
-                                open.push(next);
-                            }
+        let of = |node: NodeId| {
+            let mut seen = BTreeSet::from([node]);
+            for _ in 0..REACH {
+                let mut open: Vec<NodeId> = seen.iter().copied().collect();
+                while let Some(n) = open.pop() {
+                    for next in around(n) {
+                        if seen.insert(next) && clear(next) {
+                            open.push(next);
                         }
                     }
                 }
-                seen
-            })
-            .collect();
-        let mut of: Vec<Vec<(usize, SegmentKey)>> = vec![Vec::new(); graph.nodes.len()];
-        for (position, key) in order.iter().enumerate() {
-            if let Some(node) = key.node() {
-                of[node].push((position, *key));
             }
-        }
-        let segments = nodes.iter().map(|near| {
-            let mut segments: Vec<_> = near.iter().flat_map(|&n| of[n].iter().copied()).collect();
-            segments.sort_unstable();
-            segments.into_iter().map(|(_, key)| key).collect()
-        });
-        Self { segments: segments.collect(), nodes }
+            seen
+        };
+        Self { nodes: (0..graph.nodes.len()).map(of).collect() }
     }
 
     /// Adds the nodes whose tasks can touch buffers of these nodes.
@@ -58,68 +44,66 @@ impl Near {
         let added: Vec<NodeId> = nodes.iter().flat_map(|&node| &self.nodes[node]).copied().collect();
         nodes.extend(added);
     }
-
-    /// The segments whose tasks can touch a buffer.
-    fn of(&self, buffer: &BufferKey) -> Vec<SegmentKey> {
-        match buffer.owner {
-            SegmentKey::Exchange(key) | SegmentKey::Update(key) => {
-                vec![SegmentKey::Exchange(key), SegmentKey::Update(key)]
-            }
-            owner => owner.node().map_or(Vec::new(), |node| self.segments[node].clone()),
-        }
-    }
 }
 
-/// Place of a task in a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// Place of a task in the segments of [`Work`]; earlier in the step is less.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct At {
-    pub segment: SegmentKey,
+    segment: u32,
     /// In the segment's list; it stays while others are removed.
-    pub at: usize,
+    at: u32,
 }
 
-/// The segments of a step while passes change them.
-pub(super) struct Work<'a> {
-    near: &'a Near,
-    segments: HashMap<SegmentKey, Indexed>,
+/// Segments of a step, in issue order, while passes change them.
+pub(super) struct Work {
+    segments: Vec<Entry>,
+    numbers: HashMap<SegmentKey, u32>,
+    /// Tasks by the buffers that they touch. A task that touches one no longer may still stand here.
+    users: HashMap<(usize, BufferKey), Vec<At>>,
 }
 
-struct Indexed {
+struct Entry {
     segment: Arc<Segment>,
-    /// Where it stands in the step.
-    position: usize,
-    /// Rank and place of each task that involves it, by rank and then in order.
-    by_rank: Vec<(usize, usize)>,
-    removed: Vec<usize>,
+    /// By task, if any is removed.
+    removed: Vec<bool>,
 }
 
-impl<'a> Work<'a> {
-    /// Segments with their places in the step.
-    pub(super) fn new(near: &'a Near, segments: impl Iterator<Item = (usize, Arc<Segment>)>) -> Self {
-        let indexed = |(position, segment): (usize, Arc<Segment>)| {
-            let by_rank = by_rank(&segment);
-            (segment.key, Indexed { segment, position, by_rank, removed: Vec::new() })
+impl Work {
+    pub(super) fn new(segments: Vec<Arc<Segment>>) -> Self {
+        let mut work = Self {
+            segments: Vec::with_capacity(segments.len()),
+            numbers: HashMap::default(),
+            users: HashMap::default(),
         };
-        Self { near, segments: segments.map(indexed).collect() }
+        for segment in segments {
+            let number = work.segments.len() as u32;
+            work.numbers.insert(segment.key, number);
+            note_users(&mut work.users, number, &segment.tasks, 0);
+            work.segments.push(Entry { segment, removed: Vec::new() });
+        }
+        work
     }
 
-    /// The segment as it is now.
+    /// The segment as it is now, with what was removed still in it.
     pub(super) fn segment(&self, key: &SegmentKey) -> Option<&Arc<Segment>> {
-        self.segments.get(key).map(|indexed| &indexed.segment)
+        self.numbers.get(key).map(|&number| &self.segments[number as usize].segment)
     }
 
-    /// All segments that are here.
-    pub(super) fn keys(&self) -> Vec<SegmentKey> {
-        self.segments.keys().copied().collect()
+    pub(super) fn key(&self, at: At) -> SegmentKey {
+        self.segments[at.segment as usize].segment.key
     }
 
     pub(super) fn task(&self, at: At) -> &Task {
-        &self.segments[&at.segment].segment.tasks[at.at]
+        &self.segments[at.segment as usize].segment.tasks[at.at as usize]
     }
 
-    /// By which tasks are compared: earlier in the step is less.
-    pub(super) fn place(&self, at: At) -> (usize, usize) {
-        (self.segments[&at.segment].position, at.at)
+    /// Place of a task in its segment's list.
+    pub(super) fn place(at: At) -> usize {
+        at.at as usize
+    }
+
+    fn is_removed(&self, at: At) -> bool {
+        self.segments[at.segment as usize].removed.get(at.at as usize) == Some(&true)
     }
 
     /// The kernel of a compute task.
@@ -132,70 +116,86 @@ impl<'a> Work<'a> {
 
     /// Changes the kernel of a compute task.
     pub(super) fn edit(&mut self, at: At, change: impl FnOnce(&mut Call<BufferKey>)) {
-        if let Some(indexed) = self.segments.get_mut(&at.segment)
-            && let TaskKind::Compute(call) = &mut Arc::make_mut(&mut indexed.segment).tasks[at.at].kind
-        {
+        let task = &mut Arc::make_mut(&mut self.segments[at.segment as usize].segment).tasks[at.at as usize];
+        if let TaskKind::Compute(call) = &mut task.kind {
             change(call);
+            note_users(&mut self.users, at.segment, std::slice::from_ref(task), at.at);
         }
     }
 
     /// Changes the tasks of a segment.
     pub(super) fn edit_segment(&mut self, key: &SegmentKey, change: impl FnOnce(&mut Segment)) {
-        if let Some(indexed) = self.segments.get_mut(key) {
-            change(Arc::make_mut(&mut indexed.segment));
-            indexed.by_rank = by_rank(&indexed.segment);
+        if let Some(&number) = self.numbers.get(key) {
+            let Entry { segment, removed } = &mut self.segments[number as usize];
+            debug_assert!(removed.is_empty(), "places would no longer be right");
+            let segment = Arc::make_mut(segment);
+            change(segment);
+            note_users(&mut self.users, number, &segment.tasks, 0);
         }
     }
 
-    /// Takes a task out when the pass is done; until then nobody finds it.
+    /// Sets until when messages are under way.
+    pub(super) fn awaited(&mut self, at: At, awaited: Vec<crate::schedule::Await>) {
+        let segment = &mut self.segments[at.segment as usize].segment;
+        Arc::make_mut(segment).tasks[at.at as usize].awaited = awaited;
+    }
+
+    /// Takes a task out; nobody finds it any more.
     pub(super) fn remove(&mut self, at: At) {
-        if let Some(indexed) = self.segments.get_mut(&at.segment) {
-            indexed.removed.push(at.at);
-        }
+        let Entry { segment, removed } = &mut self.segments[at.segment as usize];
+        removed.resize(segment.tasks.len(), false);
+        removed[at.at as usize] = true;
     }
 
-    /// Takes out what was removed.
+    /// Closes the gaps that removed tasks left. Places found before are no longer right.
     pub(super) fn settle(&mut self) {
-        for indexed in self.segments.values_mut().filter(|indexed| !indexed.removed.is_empty()) {
-            let removed = std::mem::take(&mut indexed.removed);
-            let segment = Arc::make_mut(&mut indexed.segment);
-            let mut at = 0;
-            segment.tasks.retain(|_| {
-                at += 1;
-                !removed.contains(&(at - 1))
-            });
-            indexed.by_rank = by_rank(segment);
+        for (number, Entry { segment, removed }) in self.segments.iter_mut().enumerate() {
+            if !removed.is_empty() {
+                let segment = Arc::make_mut(segment);
+                let mut gone = std::mem::take(removed).into_iter();
+                segment.tasks.retain(|_| !gone.next().unwrap_or(false));
+                note_users(&mut self.users, number as u32, &segment.tasks, 0);
+            }
         }
     }
 
     /// Tasks of a segment that are still there.
-    pub(super) fn tasks(&self, key: &SegmentKey) -> Vec<At> {
-        let Some(indexed) = self.segments.get(key) else { return Vec::new() };
-        let there = (0..indexed.segment.tasks.len()).filter(|at| !indexed.removed.contains(at));
-        there.map(|at| At { segment: *key, at }).collect()
+    pub(super) fn tasks(&self, key: &SegmentKey) -> impl Iterator<Item = At> + use<> {
+        let number = self.numbers.get(key).copied();
+        let tasks = number.map_or(0, |number| self.segments[number as usize].segment.tasks.len());
+        let removed = number.map_or(Vec::new(), |number| self.segments[number as usize].removed.clone());
+        let there = (0..tasks as u32).filter(move |&at| removed.get(at as usize) != Some(&true));
+        there.map(move |at| At { segment: number.unwrap_or(0), at })
     }
 
     /// Tasks that touch this very buffer on a rank, in issue order.
     pub(super) fn users(&self, rank: usize, buffer: BufferKey) -> Vec<At> {
-        let mut users = Vec::new();
-        for segment in self.near.of(&buffer) {
-            let Some(indexed) = self.segments.get(&segment) else { continue };
-            let begin = indexed.by_rank.partition_point(|&(r, _)| r < rank);
-            for &(_, at) in indexed.by_rank[begin..].iter().take_while(|&&(r, _)| r == rank) {
-                let mut found = false;
-                indexed.segment.tasks[at].touches(|r, b, _| found |= (r, b) == (rank, buffer));
-                if found && !indexed.removed.contains(&at) {
-                    users.push(At { segment, at });
-                }
-            }
-        }
+        let Some(noted) = self.users.get(&(rank, buffer)) else { return Vec::new() };
+        let touches = |at: &At| {
+            let mut found = false;
+            let there = self.segments[at.segment as usize].segment.tasks.get(at.at as usize);
+            there.inspect(|task| task.touches(|r, b, _| found |= (r, b) == (rank, buffer)));
+            found && !self.is_removed(*at)
+        };
+        let mut users: Vec<At> = noted.iter().copied().filter(touches).collect();
+        users.sort_unstable();
+        users.dedup();
         users
+    }
+
+    /// All segments, as they are now.
+    pub(super) fn into_segments(self) -> impl Iterator<Item = Arc<Segment>> {
+        self.segments.into_iter().map(|entry| entry.segment)
     }
 }
 
-fn by_rank(segment: &Segment) -> Vec<(usize, usize)> {
-    let tasks = segment.tasks.iter().enumerate();
-    let mut by_rank: Vec<_> = tasks.flat_map(|(at, task)| task.ranks().map(move |rank| (rank, at))).collect();
-    by_rank.sort_unstable();
-    by_rank
+fn note_users(users: &mut HashMap<(usize, BufferKey), Vec<At>>, segment: u32, tasks: &[Task], first: u32) {
+    for (at, task) in (first..).zip(tasks) {
+        task.touches(|rank, buffer, _| {
+            let of = users.entry((rank, buffer)).or_default();
+            if of.last() != Some(&At { segment, at }) {
+                of.push(At { segment, at });
+            }
+        });
+    }
 }

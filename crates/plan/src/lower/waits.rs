@@ -1,40 +1,41 @@
 //! The waits pass: until when each message is under way, and which updates are left to the next step.
 
 use super::near::{At, Work};
+use crate::hash::HashMap;
 use crate::key::{BucketKey, BufferKey, BufferRole, SegmentKey, TaskKey};
-use crate::schedule::{Await, Bucket, Segment, Task, TaskKind};
-use std::collections::HashMap;
+use crate::schedule::{Await, Bucket, Segment, TaskKind};
 use std::sync::Arc;
 
 /// Says of each message of a segment before which task each rank waits for it: its first one after it that touches the same
 /// memory; or at the end of the step, if there is none.
-pub(super) fn awaits(work: &mut Work<'_>, key: &SegmentKey) {
-    let Some(segment) = work.segment(key).filter(|segment| segment.messages > 0) else { return };
-    let found: Vec<(usize, Vec<Await>)> = segment
-        .tasks
-        .iter()
-        .enumerate()
-        .filter(|(_, task)| task.is_message())
-        .map(|(at, task)| (at, of_message(work, At { segment: *key, at }, task)))
-        .collect();
-    work.edit_segment(key, |segment| {
-        for (at, awaited) in found {
-            segment.tasks[at].awaited = awaited;
+pub(super) fn awaits(work: &mut Work, key: &SegmentKey) {
+    if work.segment(key).is_none_or(|segment| segment.messages == 0) {
+        return;
+    }
+    for message in work.tasks(key) {
+        if work.task(message).is_message() {
+            let awaited = of_message(work, message);
+            if work.task(message).awaited != awaited {
+                work.awaited(message, awaited);
+            }
         }
-    });
+    }
 }
 
-fn of_message(work: &Work<'_>, message: At, task: &Task) -> Vec<Await> {
-    let here = work.place(message);
+fn of_message(work: &Work, message: At) -> Vec<Await> {
     let of_rank = |rank: usize, buffer: BufferKey| {
         let names = same_memory(buffer);
         let users = names.iter().flat_map(|name| work.users(rank, *name));
-        let next = users.filter(|&at| work.place(at) > here).min_by_key(|&at| work.place(at));
-        next.map_or(Await::StepEnd, |at| Await::Before(TaskKey { segment: at.segment, index: work.task(at).index }))
+        let next = users.filter(|&at| at > message).min();
+        next.map_or(Await::StepEnd, |at| Await::Before(task_key(work, at)))
     };
     let mut awaited = Vec::new();
-    task.touches(|rank, buffer, _| awaited.push(of_rank(rank, buffer)));
+    work.task(message).touches(|rank, buffer, _| awaited.push(of_rank(rank, buffer)));
     awaited
+}
+
+fn task_key(work: &Work, at: At) -> TaskKey {
+    TaskKey { segment: work.key(at), index: work.task(at).index }
 }
 
 /// The names under which tasks that come after a message touch its memory. (Gradients of single parameters are not among them: they are all
@@ -58,7 +59,7 @@ pub(super) fn may_wait(bucket: &Bucket) -> bool {
 ///
 /// What a step's first kernel needs is better waited for together, at the end of the step before, than by each rank when it comes to it.
 pub(super) fn defer(
-    work: &mut Work<'_>,
+    work: &mut Work,
     order: &[SegmentKey],
     done: &HashMap<SegmentKey, Arc<Segment>>,
     buckets: &[Arc<Bucket>],
@@ -78,7 +79,7 @@ pub(super) fn defer(
 
 /// The first kernel of each rank.
 fn first_kernels(
-    work: &Work<'_>,
+    work: &Work,
     order: &[SegmentKey],
     done: &HashMap<SegmentKey, Arc<Segment>>,
     ranks: usize,
@@ -100,14 +101,13 @@ fn first_kernels(
 }
 
 /// By member: the first task of a step that uses what is in a bucket.
-pub(super) fn first_uses(work: &Work<'_>, bucket: &Bucket) -> Vec<Option<TaskKey>> {
+pub(super) fn first_uses(work: &Work, bucket: &Bucket) -> Vec<Option<TaskKey>> {
     (0..bucket.group.len())
         .map(|member| {
             // Where a rank has no samples, it uses nothing but the gradients.
             let of_entries = bucket.entries.iter().flat_map(|e| [e.values(member), e.gradient(member)]);
             let users = of_entries.chain([bucket.grads(member)]).flat_map(|b| work.users(bucket.group[member], b));
-            let first = users.min_by_key(|&at| work.place(at))?;
-            Some(TaskKey { segment: first.segment, index: work.task(first).index })
+            users.min().map(|first| task_key(work, first))
         })
         .collect()
 }

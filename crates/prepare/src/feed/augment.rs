@@ -45,7 +45,7 @@ impl Augment {
 
 /// Augments images one after another, keeping its tables.
 #[derive(Debug, Default)]
-pub struct Augmenter {
+pub(crate) struct Augmenter {
     columns: Vec<(usize, usize, u32)>,
     upper: Vec<u16>,
     lower: Vec<u16>,
@@ -79,7 +79,7 @@ impl Draws {
 impl Augmenter {
     /// Writes the sample as it looks in this epoch. `shape` is height, width and perhaps channels (1 or 3).
     #[allow(clippy::too_many_arguments)] // the sample's name (seed, epoch, number) and its bytes
-    pub fn apply(
+    pub(crate) fn apply(
         &mut self,
         augment: &Augment,
         seed: u64,

@@ -5,15 +5,16 @@
 //! is full; ranks wait for the rows they need and say what they have read. What a row holds is a function of (seed, epoch, sample) alone, so that neither the number
 //! of input threads nor that of replicas changes a bit, and a run goes on in mid-epoch with the very same rows.
 //!
-//! Rooms: `ring` (who waits for whom), [`augment`] (flip, crop, colours), [`cache`] (decoded samples in memory or on
-//! disk, as a source around a source), [`check`](mod@check) (finding bad samples before training).
+//! Rooms: `ring` (who waits for whom), `augment` (flip, crop, colours), [`cache`] (decoded samples in memory or on
+//! disk, as a source around a source), [`check`] (finding bad samples before training).
 
-pub mod augment;
+mod augment;
 pub mod cache;
-pub mod check;
+mod check;
 mod ring;
 
-pub use augment::{Augment, Augmenter};
+pub use augment::Augment;
+pub(crate) use augment::Augmenter;
 pub use cache::{DiskCache, MemoryCache};
 pub use check::{Checked, check};
 
@@ -213,10 +214,8 @@ impl Shared {
         let Some((_, error)) = errors.iter().find(|(p, _)| *p == position) else {
             return self.stopped();
         };
-        let text = format!(
-            "{}; or leave bad samples out: --set data.skip_bad=N finds up to N before training",
-            error.message()
-        );
+        let text =
+            format!("{}; or leave bad samples out: data.skip_bad=N finds up to N before training", error.message());
         match error.kind() {
             kind @ (paceline_base::Kind::User | paceline_base::Kind::Failure) => Error::new(kind, text),
             kind => Error::new(kind, error.message()),

@@ -52,7 +52,7 @@ struct Reader {
 }
 
 impl Ring {
-    pub fn new(rows: usize, size: usize, ranks: usize, start: u64, end: u64) -> Self {
+    pub(super) fn new(rows: usize, size: usize, ranks: usize, start: u64, end: u64) -> Self {
         let row = || Row { mark: AtomicU64::new(0), bytes: RwLock::new(vec![0; size].into()) };
         let reader = || Reader { released: AtomicU64::new(start), ..Reader::default() };
         Self {
@@ -69,7 +69,7 @@ impl Ring {
     }
 
     /// Bytes of a row.
-    pub fn size(&self) -> usize {
+    pub(super) fn size(&self) -> usize {
         self.size
     }
 

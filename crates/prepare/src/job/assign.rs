@@ -4,12 +4,12 @@ use super::setting::JobError;
 use super::{SettingError, Settings};
 use paceline_base::region::split_range;
 use paceline_base::{Error, Result};
-use paceline_data::split::stratified_by;
+use paceline_data::stratified_by;
 use paceline_data::{Order, Role};
 
 /// One shard to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AssignedShard {
+pub(super) struct AssignedShard {
     /// Its file name.
     pub file: String,
     /// `train`, `validation` or `test`.

@@ -22,7 +22,7 @@ const FORMAT: u32 = 1;
 pub(super) const MANIFEST: &str = "job.json";
 pub(super) const FILES: &str = "files";
 
-/// `job.json`.
+/// `job.json`: what a job is to make, read by every process that makes shards of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// Format of the file.
@@ -35,7 +35,7 @@ pub struct Manifest {
     pub digest: String,
     /// Names of the classes.
     pub classes: Vec<String>,
-    /// The shards.
+    /// All shards of the job, made or not.
     pub shards: Vec<PlannedShard>,
     /// What a person should know of the images: their parts, files that were passed over.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -49,7 +49,7 @@ pub struct PlannedShard {
     pub file: String,
     /// `train`, `validation` or `test`.
     pub part: String,
-    /// Images.
+    /// How many images go into it, before bad ones are left out.
     pub images: usize,
     /// Where its images begin in `files`.
     pub offset: u64,
@@ -57,10 +57,9 @@ pub struct PlannedShard {
 
 /// One image to be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Item {
+pub(super) struct Item {
     /// Where it is.
     pub path: PathBuf,
-    /// Its class.
     pub class: u32,
 }
 
@@ -185,14 +184,14 @@ impl Manifest {
 }
 
 /// Reads the images of some shards, one after another.
-pub struct Items {
+pub(super) struct Items {
     input: BufReader<File>,
     path: PathBuf,
 }
 
 impl Items {
     /// Opens the list of a job.
-    pub fn open(folder: &Path) -> Result<Self> {
+    pub(super) fn open(folder: &Path) -> Result<Self> {
         let path = folder.join(FILES);
         let input = File::open(&path).map_err(|e| Error::io("open", &path, &e))?;
         Ok(Self { input: BufReader::new(input), path })
@@ -205,7 +204,7 @@ impl Items {
     }
 
     /// The next image.
-    pub fn next(&mut self) -> Result<Item> {
+    pub(super) fn next(&mut self) -> Result<Item> {
         let mut head = [0; 8];
         let failed = |e: std::io::Error| Error::io("read", &self.path, &e);
         self.input.read_exact(&mut head).map_err(failed)?;

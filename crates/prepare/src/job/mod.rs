@@ -17,10 +17,11 @@ mod task;
 mod tests;
 
 pub use manifest::{Manifest, PlannedShard};
-pub use output_directory::FinishedShard;
+pub(crate) use output_directory::FinishedShard;
 pub use pipeline::{JobProgress, Threads};
-pub use setting::{Setting, SettingError, SettingNames};
-pub use settings::{Encoding, Settings};
+pub(crate) use setting::SettingError;
+pub use setting::{Setting, SettingNames};
+pub use settings::{ImageFormat, Settings};
 pub use task::{ShardTask, TaskFigures};
 
 use assign::assign;
@@ -64,11 +65,6 @@ impl Prepared {
     /// Records in all shards.
     pub fn records(&self) -> usize {
         self.index.shards.iter().map(|s| s.records).sum()
-    }
-
-    /// Bytes of all shards.
-    pub fn bytes(&self) -> u64 {
-        self.index.shards.iter().map(|s| s.bytes).sum()
     }
 }
 
@@ -338,7 +334,7 @@ impl Job {
         let settings = &self.manifest.settings;
         let index = Index {
             format: 1,
-            encoding: if settings.encoding == Encoding::Raw { "raw".into() } else { "jpeg".into() },
+            encoding: if settings.encoding == ImageFormat::Raw { "raw".into() } else { "jpeg".into() },
             shape: [settings.height, settings.width, settings.channels()],
             classes: self.manifest.classes.clone(),
             shards: self.done.iter().map(|d| d.shard.clone()).collect(),

@@ -31,7 +31,7 @@ const NEW: &str = "new";
 
 /// What is known of a finished shard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FinishedShard {
+pub(crate) struct FinishedShard {
     /// The entry of the index.
     pub shard: Shard,
     /// Images that were left out, with the reason.
@@ -42,7 +42,7 @@ pub struct FinishedShard {
 
 /// A destination that this process alone writes to.
 #[derive(Debug)]
-pub struct OutputDirectory {
+pub(super) struct OutputDirectory {
     folder: PathBuf,
     _lock: File,
 }
@@ -135,7 +135,7 @@ impl OutputDirectory {
     }
 
     /// Writes the index and removes what was only needed on the way.
-    pub fn finish(self, index: &Index) -> Result<()> {
+    pub(super) fn finish(self, index: &Index) -> Result<()> {
         index.write(&self.folder)?;
         let work = self.work();
         fs::remove_dir_all(&work).map_err(|e| Error::io("remove", &work, &e))

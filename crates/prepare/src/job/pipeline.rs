@@ -58,7 +58,7 @@ pub struct JobProgress {
     pub bytes_written: u64,
     /// Seconds since the beginning.
     pub seconds: f64,
-    /// The stages.
+    /// Work and waiting of each stage since the beginning.
     pub stages: Vec<StageFigures>,
 }
 
@@ -146,7 +146,7 @@ impl Drop for Ending<'_, '_> {
 }
 
 /// Makes the `pending` shards of a job. `skip` more bad images may be left out.
-pub fn run(
+pub(super) fn run(
     work: &Path,
     manifest: &Manifest,
     pending: &[usize],

@@ -1,6 +1,6 @@
 //! One image on its way from a file to a record.
 
-use super::{Encoding, Settings};
+use super::{ImageFormat, Settings};
 use crate::stage::Clock;
 use paceline_base::stage::Stage;
 use paceline_data::Scratch;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// The stages that a worker goes through with every image.
 #[derive(Debug, Default)]
-pub struct Clocks {
+pub(super) struct Clocks {
     /// An image file to pixels.
     pub decode: Clock,
     /// To the wanted size.
@@ -20,7 +20,7 @@ pub struct Clocks {
 }
 
 /// Turns image files into records; keeps its scratch memory.
-pub struct RecordMaker<'a> {
+pub(super) struct RecordMaker<'a> {
     settings: &'a Settings,
     classes: &'a [String],
     clocks: &'a Clocks,
@@ -33,7 +33,7 @@ pub struct RecordMaker<'a> {
 
 impl<'a> RecordMaker<'a> {
     /// A maker of records.
-    pub fn new(settings: &'a Settings, classes: &'a [String], clocks: &'a Clocks) -> Self {
+    pub(super) fn new(settings: &'a Settings, classes: &'a [String], clocks: &'a Clocks) -> Self {
         Self {
             settings,
             classes,
@@ -55,8 +55,8 @@ impl<'a> RecordMaker<'a> {
         self.encoding = true;
         let resized_bytes = pixels.data.len();
         let image = match self.settings.encoding {
-            Encoding::Raw => &pixels.data,
-            Encoding::Jpeg => {
+            ImageFormat::Raw => &pixels.data,
+            ImageFormat::Jpeg => {
                 self.image.clear();
                 self.encoder.encode(pixels, &mut self.image)?;
                 &self.image
@@ -84,7 +84,7 @@ impl<'a> RecordMaker<'a> {
     }
 
     /// The stage that the last image came to.
-    pub fn stage(&self) -> Stage {
+    pub(super) fn stage(&self) -> Stage {
         if self.encoding { Stage::Encode } else { self.scratch.stage() }
     }
 

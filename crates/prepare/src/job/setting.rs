@@ -1,7 +1,7 @@
 //! What a user can set, by type, and what is wrong with it. The words for a setting are whoever's who asked for the job: the
 //! command line calls them by its flags, a program by its fields.
 
-use paceline_base::Error;
+use paceline_base::{Error, setting};
 use paceline_data::DataError;
 use std::fmt;
 use std::path::PathBuf;
@@ -27,9 +27,8 @@ pub enum Setting {
     Readers,
 }
 
-impl Setting {
-    /// As the field is called.
-    pub(crate) fn field(self) -> &'static str {
+impl setting::Setting for Setting {
+    fn field(self) -> &'static str {
         match self {
             Self::Size => "size",
             Self::Quality => "quality",
@@ -44,25 +43,11 @@ impl Setting {
 }
 
 /// What the user calls each setting: in errors and notes.
-#[derive(Clone, Copy, Debug)]
-pub struct SettingNames(pub fn(Setting) -> &'static str);
-
-impl SettingNames {
-    /// The user's word for a setting.
-    pub fn of(self, setting: Setting) -> &'static str {
-        (self.0)(setting)
-    }
-}
-
-impl Default for SettingNames {
-    fn default() -> Self {
-        Self(Setting::field)
-    }
-}
+pub type SettingNames = setting::SettingNames<Setting>;
 
 /// A setting that cannot be, or that would have to be another.
 #[derive(Clone, Debug, PartialEq)]
-pub enum SettingError {
+pub(crate) enum SettingError {
     /// A side that no image has.
     Size {
         /// The width asked for.

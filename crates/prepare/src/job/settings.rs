@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// What a record holds as its `image`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Encoding {
+pub enum ImageFormat {
     /// A JPEG file.
     Jpeg,
     /// The decoded bytes: rows from the top, channels interleaved.
@@ -30,7 +30,7 @@ pub struct Settings {
     #[serde(with = "colour")]
     pub colour: Colour,
     /// What is stored.
-    pub encoding: Encoding,
+    pub encoding: ImageFormat,
     /// JPEG quality, 1 to 100.
     pub quality: u8,
     /// Colour resolution of the JPEGs: 420 or 444.
@@ -57,7 +57,7 @@ impl Default for Settings {
             height: 192,
             fit: Fit::Crop,
             colour: Colour::Rgb,
-            encoding: Encoding::Jpeg,
+            encoding: ImageFormat::Jpeg,
             quality: 90,
             chroma: Chroma::Half,
             full_decode: false,
@@ -95,17 +95,17 @@ impl Settings {
     }
 
     /// Channels of every image.
-    pub fn channels(&self) -> usize {
+    pub(crate) fn channels(&self) -> usize {
         if self.colour == Colour::Grey { 1 } else { 3 }
     }
 
     /// The size to decode and resize for.
-    pub fn target(&self) -> Target {
+    pub(crate) fn target(&self) -> Target {
         Target { width: self.width, height: self.height, fit: self.fit, full: self.full_decode }
     }
 
     /// The settings by name, for the index.
-    pub fn table(&self) -> serde_json::Map<String, serde_json::Value> {
+    pub(crate) fn table(&self) -> serde_json::Map<String, serde_json::Value> {
         match serde_json::to_value(self) {
             Ok(serde_json::Value::Object(table)) => table,
             _ => serde_json::Map::new(),

@@ -32,7 +32,7 @@ impl Write for Digested {
 }
 
 /// A shard that is not finished. Dropped before it is, it leaves nothing.
-pub struct ShardWriter {
+pub(super) struct ShardWriter {
     writer: Option<Writer<Digested>>,
     temporary: PathBuf,
     work: PathBuf,
@@ -71,7 +71,7 @@ impl ShardWriter {
     }
 
     /// Appends a record.
-    pub fn push(&mut self, record: &[u8], class: usize, bytes_read: u64) -> Result<()> {
+    pub(super) fn push(&mut self, record: &[u8], class: usize, bytes_read: u64) -> Result<()> {
         if let Some(writer) = &mut self.writer {
             writer.write(record).map_err(|e| lost(&self.temporary, &e))?;
         }

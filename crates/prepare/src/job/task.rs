@@ -26,7 +26,7 @@ pub struct TaskFigures {
     pub bytes_read: u64,
     /// Bytes of records written.
     pub bytes_written: u64,
-    /// The stages.
+    /// Work and waiting of each stage of this task.
     pub stages: Vec<StageFigures>,
 }
 

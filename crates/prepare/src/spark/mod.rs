@@ -44,7 +44,7 @@ pub struct Request {
     pub name: String,
     /// The program that each partition runs: this one, unless a test says otherwise.
     pub program: PathBuf,
-    /// Its arguments.
+    /// Arguments of the program, the same for every partition.
     pub arguments: Vec<String>,
     /// What it gets as lines on its standard input, spread over the partitions.
     pub tasks: Vec<String>,
@@ -56,9 +56,9 @@ pub struct Request {
 pub enum Event {
     /// Spark has answered.
     Connected {
-        /// The master.
+        /// Address of the master, as Spark states it.
         master: String,
-        /// Spark's version.
+        /// Version of Spark on the cluster.
         version: String,
     },
     /// Tasks are under way.
@@ -69,7 +69,7 @@ pub enum Event {
         wanted: usize,
         /// Partitions that there are: not more than tasks.
         partitions: usize,
-        /// Tasks.
+        /// Lines that are spread over the partitions.
         tasks: usize,
     },
     /// A partition's result.
@@ -82,7 +82,7 @@ pub enum Event {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Answer {
-    /// Which partition.
+    /// Number of the partition, from 0.
     pub partition: usize,
     /// Where it ran.
     pub host: String,
@@ -231,7 +231,7 @@ pub fn spark_submit() -> Result<PathBuf> {
     }
     Err(Error::user(
         "Spark is not on this machine: no SPARK_HOME, no spark-submit on the path, no pyspark in python3; install it \
-         with `pip install pyspark` (3.5 or newer; it needs Java 17) or set SPARK_HOME, or leave out --engine spark",
+         with `pip install pyspark` (3.5 or newer; it needs Java 17) or set SPARK_HOME, or do without the Spark engine",
     ))
 }
 

@@ -11,6 +11,8 @@ use paceline_base::text::counted;
 use paceline_record::{Cell, Form, PageCache, Variant};
 use serde::Serialize;
 
+use super::{StudySetting, StudySettingNames};
+
 /// Values of each parameter in the part of the grid that the other conditions get.
 const PART: (usize, usize) = (3, 2);
 
@@ -32,7 +34,7 @@ pub struct StudiedSource {
 /// What is to be studied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Design {
-    /// Batch sizes.
+    /// Images in a batch: one side of the grid.
     pub batch: Vec<usize>,
     /// Numbers of batches.
     pub batches: Vec<usize>,
@@ -65,7 +67,7 @@ pub struct Design {
 pub struct Designed {
     /// The cells.
     pub cells: Vec<Cell>,
-    /// Decisions.
+    /// Why cells are as they are, in sentences for the user.
     pub reasons: Vec<String>,
     /// What was asked for and is not measured.
     pub warnings: Vec<String>,
@@ -78,8 +80,8 @@ impl Design {
         most(&self.batch).saturating_mul(most(&self.batches))
     }
 
-    /// Lists the cells of these sources.
-    pub fn cells(&self, sources: &[StudiedSource]) -> Designed {
+    /// Lists the cells of these sources. The reasons call settings by `names`.
+    pub fn cells(&self, sources: &[StudiedSource], names: StudySettingNames) -> Designed {
         let mut designed = Designed { cells: Vec::new(), reasons: Vec::new(), warnings: Vec::new() };
         for source in sources {
             self.add(source, &mut designed);
@@ -108,11 +110,12 @@ impl Design {
                 return designed; // the grid is no larger
             }
             designed.reasons.push(format!(
-                "{}, {} is measured over the whole grid, the other conditions at batch {} with {} batches, to save time (--full: all)",
+                "{}, {} is measured over the whole grid, the other conditions at batch {} with {} batches, to save time ({}: all)",
                 page_cache.name(),
                 variant.name(),
                 words(&batch),
-                words(&batches)
+                words(&batches),
+                names.of(StudySetting::Full)
             ));
         }
         designed
@@ -241,7 +244,7 @@ mod tests {
 
     #[test]
     fn the_grid_is_whole_and_the_rest_is_its_middle() {
-        let designed = design().cells(&[source(1000)]);
+        let designed = design().cells(&[source(1000)], StudySettingNames::default());
         let grid = designed
             .cells
             .iter()
@@ -250,14 +253,17 @@ mod tests {
         // Of the eight conditions two, caching and cold, would be read from memory.
         assert_eq!((grid, designed.cells.len()), (8 * 6 * 3, 8 * 6 * 3 + 5 * 3 * 2 * 3));
         assert!(designed.reasons[0].contains("batch 4, 12, 24 with 4, 16 batches"), "{:?}", designed.reasons);
-        assert_eq!(Design { full: true, ..design() }.cells(&[source(1000)]).cells.len(), 8 * 6 * 3 * 6);
+        assert_eq!(
+            Design { full: true, ..design() }.cells(&[source(1000)], StudySettingNames::default()).cells.len(),
+            8 * 6 * 3 * 6
+        );
     }
 
     #[test]
     fn the_order_mixes_everything_and_is_a_function_of_the_seed() {
-        let cells = design().cells(&[source(1000)]).cells;
-        assert_eq!(cells, design().cells(&[source(1000)]).cells);
-        assert_ne!(cells, Design { seed: 8, ..design() }.cells(&[source(1000)]).cells);
+        let cells = design().cells(&[source(1000)], StudySettingNames::default()).cells;
+        assert_eq!(cells, design().cells(&[source(1000)], StudySettingNames::default()).cells);
+        assert_ne!(cells, Design { seed: 8, ..design() }.cells(&[source(1000)], StudySettingNames::default()).cells);
         assert!(cells.iter().zip(0..).all(|(cell, id)| cell.id == id));
         // No cell is lost, none is there twice.
         let keys: BTreeSet<String> =
@@ -274,7 +280,7 @@ mod tests {
 
     #[test]
     fn too_few_images_are_read_again_or_left_out_and_said() {
-        let designed = design().cells(&[source(100)]);
+        let designed = design().cells(&[source(100)], StudySettingNames::default());
         assert!(designed.reasons.iter().any(|r| r.contains("read again from the first")), "{:?}", designed.reasons);
         assert!(designed.warnings.iter().any(|w| w.contains("left out")), "{:?}", designed.warnings);
         let second_visit = |c: &Cell| c.images() > 100 && (c.caching || c.page_cache == PageCache::Cold);
@@ -283,7 +289,10 @@ mod tests {
 
     #[test]
     fn what_cannot_be_cold_is_said() {
-        let designed = design().cells(&[StudiedSource { stays_warm: Some("it is in memory".into()), ..source(1000) }]);
+        let designed = design().cells(
+            &[StudiedSource { stays_warm: Some("it is in memory".into()), ..source(1000) }],
+            StudySettingNames::default(),
+        );
         assert!(designed.cells.iter().all(|c| c.page_cache == PageCache::Warm));
         assert_eq!(designed.warnings[0], "photos is not measured cold: it is in memory");
     }
@@ -291,12 +300,12 @@ mod tests {
     /// Before, images that a caching variant had kept counted as read cold: 123 times as fast as without.
     #[test]
     fn what_is_kept_in_memory_is_not_called_cold() {
-        let designed = design().cells(&[source(1000)]);
+        let designed = design().cells(&[source(1000)], StudySettingNames::default());
         assert!(!designed.cells.iter().any(|c| c.page_cache == PageCache::Cold && c.caching));
         assert!(designed.cells.iter().any(|c| c.page_cache == PageCache::Warm && c.caching));
         let said = "the variants caching and both are not measured cold: what they keep comes from memory";
         assert_eq!(designed.warnings, [said]);
         let none = Design { page_cache: vec![PageCache::Cold], variants: vec![Variant::Caching], ..design() };
-        assert!(none.cells(&[source(1000)]).cells.is_empty());
+        assert!(none.cells(&[source(1000)], StudySettingNames::default()).cells.is_empty());
     }
 }

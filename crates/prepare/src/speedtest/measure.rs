@@ -12,11 +12,13 @@ use paceline_record::{Cell, Form, Measurement, PageCache, Variant};
 use super::page_cache;
 use super::partition::{Interruption, KeptImages, Share, Tally, Worker, deal};
 use super::source::ListedSource;
+use super::{StudySetting, StudySettingNames};
 use crate::panic;
 
 /// Measures cells, one after another, and keeps between them what caching variants keep.
 pub struct Measurer {
     engine: String,
+    names: StudySettingNames,
     host: String,
     sources: HashMap<PathBuf, ListedSource>,
     kept: HashMap<(PathBuf, Variant), Arc<KeptImages>>,
@@ -27,17 +29,18 @@ pub struct Measurer {
 }
 
 /// Measures a list of cells and hands each measurement over as soon as it is there; ends early when `enough` says so. This
-/// is all that a worker of any engine does.
+/// is all that a worker of any engine does. Errors call settings by `names`.
 ///
 /// # Errors
 /// What cannot be read, or an error of `take`.
 pub fn measure_cells(
     cells: impl IntoIterator<Item = Cell>,
     engine: &str,
+    names: StudySettingNames,
     enough: &dyn Fn() -> bool,
     take: &mut dyn FnMut(Measurement) -> Result<()>,
 ) -> Result<()> {
-    let mut measurer = Measurer::new(engine);
+    let mut measurer = Measurer::new(engine).naming(names);
     for cell in cells {
         if enough() {
             break;
@@ -52,12 +55,20 @@ impl Measurer {
     pub fn new(engine: &str) -> Self {
         Self {
             engine: engine.into(),
+            names: StudySettingNames::default(),
             host: paceline_system::host_name(),
             sources: HashMap::new(),
             kept: HashMap::new(),
             warm: HashMap::new(),
             synced: HashMap::new(),
         }
+    }
+
+    /// The same measurer for a user who calls settings by these names.
+    #[must_use]
+    pub fn naming(mut self, names: StudySettingNames) -> Self {
+        self.names = names;
+        self
     }
 
     /// Measures a cell. A bad image is left out of the source, if the cell allows it, and the cell is begun again.
@@ -80,7 +91,7 @@ impl Measurer {
                 Ok(measurement) => return Ok(measurement),
                 Err(Interruption::Bad { sample, why, ends }) => match self.sources.get_mut(&cell.path) {
                     Some(source) => {
-                        source.skip(sample, why)?;
+                        source.skip(sample, why, self.names)?;
                         if ends {
                             source.set_end(sample.file, sample.record);
                         }
@@ -106,8 +117,9 @@ impl Measurer {
                 let files = touched(cell, source);
                 let failed = |e: std::io::Error| {
                     Error::failure(format!(
-                        "cannot drop the page cache of {}: {e}; leave out `cold` of --cache-state",
-                        cell.path.display()
+                        "cannot drop the page cache of {}: {e}; leave out `cold` of {}",
+                        cell.path.display(),
+                        self.names.of(StudySetting::PageCache)
                     ))
                 };
                 let synced = self.synced.entry(cell.path.clone()).or_default();

@@ -12,9 +12,11 @@ mod design;
 mod measure;
 mod page_cache;
 mod partition;
+mod setting;
 mod source;
 
 pub use design::{Design, Designed, StudiedSource};
 pub use measure::{Measurer, measure_cells};
 pub use page_cache::can_drop;
+pub use setting::{StudySetting, StudySettingNames};
 pub use source::{ListedSource, recognise};

@@ -11,6 +11,8 @@ use paceline_data::shards::{self, Index};
 use paceline_data::tfrecord::Reader;
 use paceline_record::Form;
 
+use super::{StudySetting, StudySettingNames};
+
 /// One image: a file, or a record of a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Sample {
@@ -132,11 +134,12 @@ impl ListedSource {
     ///
     /// # Errors
     /// The reason itself, when no more may be left out.
-    pub(super) fn skip(&mut self, sample: Sample, why: String) -> Result<()> {
+    pub(super) fn skip(&mut self, sample: Sample, why: String, names: StudySettingNames) -> Result<()> {
         if self.bad.len() >= self.skip_bad {
             let more = if self.skip_bad == 0 { "" } else { " more" };
             return Err(Error::user(format!(
-                "{why}; remove it, or let{more} bad images be left out with --skip-bad N"
+                "{why}; remove it, or let{more} bad images be left out with {} N",
+                names.of(StudySetting::SkipBad)
             )));
         }
         if self.bad.insert(sample) {

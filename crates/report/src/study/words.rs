@@ -390,7 +390,7 @@ pub(super) fn noise(series: &[&Series]) -> Option<Verdict> {
                 Level::Warning,
                 "the noise is not known",
                 "every cell was measured once".into(),
-                "give --repetitions 3 or more",
+                "measure with 3 repetitions or more",
             )
         });
     }
@@ -401,7 +401,7 @@ pub(super) fn noise(series: &[&Series]) -> Option<Verdict> {
     };
     let each: Vec<String> = known.iter().map(|(name, cv)| format!("{name} {:.1} %", cv * 100.0)).collect();
     let advice = match level {
-        Level::Warning => "give more --repetitions or larger data-set sizes, or measure on a quiet machine",
+        Level::Warning => "measure with more repetitions or larger data-set sizes, or on a quiet machine",
         _ => "",
     };
     Some(Verdict::new(

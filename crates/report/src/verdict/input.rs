@@ -40,7 +40,7 @@ pub(crate) fn input_bound(split: &[TimeSplit], facts: &InputFacts, stages: &[Sta
             share(slowest.busy / work),
             text::counted(facts.threads, "input thread")
         ),
-        knobs(&slowest.name, facts).join(", or "),
+        knobs(slowest.stage(), facts).join(", or "),
     )
 }
 
@@ -49,18 +49,19 @@ fn working(stages: &[StageFigures]) -> impl Iterator<Item = &StageFigures> {
 }
 
 /// What helps against a slow stage, the most helpful first.
-fn knobs(stage: &str, facts: &InputFacts) -> Vec<String> {
+fn knobs(stage: Option<Stage>, facts: &InputFacts) -> Vec<String> {
+    use Stage::{Augment, Cache, Decode, Read, Resize};
     let mut knobs = Vec::new();
     let size = text::bytes(facts.decoded_bytes);
     match (stage, &facts.cache[..]) {
-        ("read" | "decode" | "resize", "none") if facts.stored != "memory" => {
-            knobs.push(format!("--cache memory would keep the decoded images ({size})"));
+        (Some(Read | Decode | Resize), "none") if facts.stored != "memory" => {
+            knobs.push(format!("data.cache=memory would keep the decoded images ({size})"));
         }
-        ("read" | "decode" | "resize", _) if facts.stored != "memory" => {
+        (Some(Read | Decode | Resize), _) if facts.stored != "memory" => {
             knobs.push("more epochs would gain from the cache, which the first one fills".into());
         }
-        ("cache", "disk") => knobs.push(format!("--cache memory reads no file ({size})")),
-        ("augment", _) => knobs.push("fewer [augment] keys".into()),
+        (Some(Cache), "disk") => knobs.push(format!("data.cache=memory reads no file ({size})")),
+        (Some(Augment), _) => knobs.push("fewer [augment] keys".into()),
         _ => {}
     }
     if facts.threads < facts.cores {
@@ -68,8 +69,8 @@ fn knobs(stage: &str, facts: &InputFacts) -> Vec<String> {
     }
     let side = facts.shape.first().map_or(0, |side| side / 2).max(1);
     match (stage, &facts.stored[..]) {
-        ("decode" | "resize", "records") => knobs.push(format!("prepare with --raw, or with --size {side}")),
-        ("decode" | "resize" | "read", "files") => {
+        (Some(Decode | Resize), "records") => knobs.push(format!("prepare raw records, or a size of {side}")),
+        (Some(Decode | Resize | Read), "files") => {
             knobs.push("`paceline prepare` them once as record shards of the size that is trained on".into());
         }
         _ => {}
@@ -110,8 +111,8 @@ mod tests {
         assert_eq!(
             verdict.to_string(),
             "input bound: input takes 62 % of the step; decode is the slowest stage, with 95 % of the work of 1 input \
-             thread; --cache memory would keep the decoded images (387 MiB), or data.threads=2, or prepare with --raw, \
-             or with --size 96"
+             thread; data.cache=memory would keep the decoded images (387 MiB), or data.threads=2, or prepare raw \
+             records, or a size of 96"
         );
         assert_eq!(input_bound(&split(2.0, 8.0), &facts(), &stages), None);
     }
@@ -125,12 +126,12 @@ mod tests {
             advice
         };
         let all = InputFacts { threads: 2, ..facts() };
-        assert!(!check("decode", &all, "--cache memory").contains("data.threads"));
+        assert!(!check("decode", &all, "data.cache=memory").contains("data.threads"));
         check("read", &InputFacts { stored: "files".into(), ..all.clone() }, "paceline prepare");
         check("augment", &all, "fewer [augment] keys");
-        check("cache", &InputFacts { cache: "disk".into(), ..all.clone() }, "--cache memory reads no file");
+        check("cache", &InputFacts { cache: "disk".into(), ..all.clone() }, "data.cache=memory reads no file");
         check("cache", &InputFacts { cache: "memory".into(), ..all.clone() }, "more cores");
-        assert!(!check("decode", &InputFacts { cache: "memory".into(), ..all }, "first one").contains("--cache"));
+        assert!(!check("decode", &InputFacts { cache: "memory".into(), ..all }, "first one").contains("data.cache"));
     }
 
     #[test]

@@ -230,7 +230,7 @@ pub(crate) fn not_converged(epochs: &[EpochRecord]) -> Option<Verdict> {
             figure(last),
             if span == 1 { "epoch".into() } else { format!("{span} epochs") }
         ),
-        "train for more epochs (--resume) before judging the accuracy",
+        "resume it for more epochs before judging the accuracy",
     ))
 }
 

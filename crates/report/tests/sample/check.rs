@@ -2,7 +2,7 @@
 
 /// What every page must hold to.
 #[track_caller]
-pub fn check(page: &str) {
+pub(crate) fn check(page: &str) {
     let lower = page.to_lowercase();
     for load in
         ["src=", "url(", "@import", "<link rel=\"stylesheet", "fetch(", "xmlhttprequest", "import(", "href=\"http"]

@@ -9,7 +9,7 @@ use paceline_system::Machine;
 
 /// What a sample run should look like.
 #[derive(Clone)]
-pub struct Sample {
+pub(crate) struct Sample {
     pub name: String,
     pub strategy: &'static str,
     pub replicas: usize,
@@ -63,7 +63,7 @@ impl Sample {
     }
 
     /// Writes the run and reads it back.
-    pub fn write(&self, folder: &Path) -> RunData {
+    pub(crate) fn write(&self, folder: &Path) -> RunData {
         let path = folder.join(self.name.replace(['/', '<', '>'], "_"));
         let dir = RunDir::create(&path).unwrap();
         dir.write_run_toml(&toml::toml! {
@@ -155,7 +155,7 @@ impl Sample {
             },
             ..Summary::default()
         };
-        summary.settle();
+        summary.derive_figures();
         summary.test_accuracy = summary.best_val_accuracy.map(|a| a - 0.004);
         summary.test_loss = summary.best_val_loss.map(|l| l + 0.01);
         dir.write_summary(&summary).unwrap();
@@ -164,7 +164,7 @@ impl Sample {
 }
 
 /// Four runs as somebody would compare them.
-pub fn four(folder: &Path) -> Vec<RunData> {
+pub(crate) fn four(folder: &Path) -> Vec<RunData> {
     let sample = Sample::default;
     [
         sample(),
@@ -195,7 +195,7 @@ pub fn four(folder: &Path) -> Vec<RunData> {
 }
 
 /// Ten runs, which is as many as have a colour of their own.
-pub fn ten(folder: &Path) -> Vec<RunData> {
+pub(crate) fn ten(folder: &Path) -> Vec<RunData> {
     (0..10)
         .map(|i| {
             let replicas = 1 << (i % 4);

@@ -3,7 +3,7 @@
 use paceline_record::{Cell, Form, Measurement, PageCache, Study, Variant};
 
 /// What is true of a made-up machine.
-pub struct Made {
+pub(crate) struct Made {
     pub engine: &'static str,
     /// Images a second from files, at its best, under `neither`.
     pub base: f64,
@@ -49,7 +49,7 @@ impl Default for Made {
 
 impl Made {
     /// The study: all cells warm with partitions, some under the other conditions.
-    pub fn study(&self, name: &str) -> Study {
+    pub(crate) fn study(&self, name: &str) -> Study {
         let mut cells = Vec::new();
         for (form, source) in [(Form::Files, "photos"), (Form::Records, "shards")] {
             for page_cache in [PageCache::Warm, PageCache::Cold] {

@@ -6,7 +6,7 @@ use paceline_base::portion::Portion;
 use paceline_base::stage::StageFigures;
 use paceline_base::{Error, Result};
 use paceline_config::{Auto, Config};
-use paceline_data::{Order, Part, Visits};
+use paceline_data::{DataPart, Order, Visits};
 use paceline_engine::{Input, TrainOptions, TrainState};
 use paceline_plan::{PhaseKind, Schedule};
 use paceline_prepare::feed::{Feed, FeedOptions};
@@ -26,12 +26,12 @@ fn ahead(config: &Config, batch: usize) -> usize {
 }
 
 /// Rows that the training feed holds.
-pub fn rows_ahead(config: &Config, batch: usize) -> usize {
+pub(crate) fn rows_ahead(config: &Config, batch: usize) -> usize {
     batch + ahead(config, batch)
 }
 
 /// The rows that these ranks read in passes of `pass` samples.
-pub fn portion(
+pub(super) fn portion(
     schedule: &Schedule,
     kind: PhaseKind,
     pass: usize,
@@ -51,25 +51,25 @@ pub fn portion(
 }
 
 /// A part, which of its samples stands where, and, if it must be decoded, what does that.
-pub struct Fed<'a> {
-    part: &'a Part,
+pub(crate) struct Fed<'a> {
+    part: &'a DataPart,
     visits: Visits,
     feed: Option<Feed>,
 }
 
 impl Fed<'_> {
     /// As the engine reads it.
-    pub fn input(&self) -> Result<Input<'_>> {
+    pub(crate) fn input(&self) -> Result<Input<'_>> {
         match (self.part, &self.feed) {
-            (Part::Memory(samples), _) => Ok(Input::Memory { samples: &**samples, visits: &self.visits }),
-            (Part::Stream(_), Some(feed)) => Ok(Input::Supply { supply: feed, len: self.visits.len() }),
-            (Part::Stream(_), None) => Err(Error::internal("a part without a feed")),
+            (DataPart::Memory(samples), _) => Ok(Input::Memory { samples: &**samples, visits: &self.visits }),
+            (DataPart::Stream(_), Some(feed)) => Ok(Input::Supply { supply: feed, len: self.visits.len() }),
+            (DataPart::Stream(_), None) => Err(Error::internal("a part without a feed")),
         }
     }
 }
 
 /// What brings samples to the ranks of this process.
-pub struct Feeds<'a> {
+pub(crate) struct Feeds<'a> {
     training: Fed<'a>,
     validation: Fed<'a>,
     test: Option<Fed<'a>>,
@@ -77,7 +77,7 @@ pub struct Feeds<'a> {
 
 impl<'a> Feeds<'a> {
     /// Starts the feeds that these ranks of a run need from `progress` on. They decode only what the ranks read.
-    pub fn new(
+    pub(crate) fn new(
         config: &Config,
         data: &'a RunData,
         options: &TrainOptions,
@@ -97,8 +97,8 @@ impl<'a> Feeds<'a> {
         };
         let mine = visits.portion().per_batch() as usize;
         let feed = match &data.training {
-            Part::Memory(_) => None,
-            Part::Stream(source) => Some(Feed::new(
+            DataPart::Memory(_) => None,
+            DataPart::Stream(source) => Some(Feed::new(
                 source.clone(),
                 FeedOptions {
                     visits: visits.clone(),
@@ -111,7 +111,7 @@ impl<'a> Feeds<'a> {
                 },
             )?),
         };
-        let evaluated = |part: &'a Part, pool: Pool, passes: Range<u64>| {
+        let evaluated = |part: &'a DataPart, pool: Pool, passes: Range<u64>| {
             evaluation(config, part, pool, options, schedule, &ranks, passes)
         };
         let passes = progress.epoch..options.epochs.max(progress.epoch);
@@ -126,30 +126,30 @@ impl<'a> Feeds<'a> {
     }
 
     /// Samples to train on.
-    pub fn training(&self) -> Result<Input<'_>> {
+    pub(crate) fn training(&self) -> Result<Input<'_>> {
         self.training.input()
     }
 
     /// Samples to validate on.
-    pub fn validation(&self) -> Result<Input<'_>> {
+    pub(crate) fn validation(&self) -> Result<Input<'_>> {
         self.validation.input()
     }
 
     /// Samples to test on by all ranks, if that is due.
-    pub fn test(&self) -> Result<Option<Input<'_>>> {
+    pub(crate) fn test(&self) -> Result<Option<Input<'_>>> {
         self.test.as_ref().map(Fed::input).transpose()
     }
 
     /// What the stages of the training input did.
-    pub fn stages(&self) -> Vec<StageFigures> {
+    pub(crate) fn stages(&self) -> Vec<StageFigures> {
         self.training.feed.as_ref().map(Feed::stages).unwrap_or_default()
     }
 }
 
 /// A part to evaluate on these ranks: in order, without augmentation.
-pub fn evaluation<'a>(
+pub(crate) fn evaluation<'a>(
     config: &Config,
-    part: &'a Part,
+    part: &'a DataPart,
     Pool { pass, own }: Pool,
     options: &TrainOptions,
     schedule: &Schedule,
@@ -160,8 +160,8 @@ pub fn evaluation<'a>(
     let order = Order::unshuffled(part.len());
     let visits = if own { Visits::own_again(order, portion) } else { Visits::shared(order, portion) };
     let feed = match part {
-        Part::Memory(_) => None,
-        Part::Stream(source) => Some(Feed::new(
+        DataPart::Memory(_) => None,
+        DataPart::Stream(source) => Some(Feed::new(
             source.clone(),
             FeedOptions {
                 augment: None,

@@ -2,14 +2,14 @@
 
 mod feeds;
 
-pub use feeds::{Feeds, evaluation, rows_ahead};
+pub(crate) use feeds::{Feeds, evaluation, rows_ahead};
 
 use crate::local_data::{Local, Pool};
 use paceline_base::{Error, Kind, Result, text};
 use paceline_comm::processes_here;
 use paceline_config::{Auto, CacheName, Config};
 use paceline_data::shards::FeatureNames;
-use paceline_data::{Catalogue, DataSet, ImagesInMemory, Options, Part, Source, Split};
+use paceline_data::{Catalogue, DataPart, DataSet, ImagesInMemory, Options, Source, Split};
 use paceline_prepare::feed::{Augment, DiskCache, MemoryCache, cache, check};
 use paceline_record::InputFacts;
 use paceline_system::threads::cores;
@@ -23,9 +23,9 @@ pub struct RunData {
     /// The set.
     pub set: DataSet,
     /// Samples to train on.
-    pub training: Part,
+    pub training: DataPart,
     /// Samples to validate on.
-    pub validation: Part,
+    pub validation: DataPart,
     /// True if the validation samples are the set's own test part.
     pub validates_on_test: bool,
     /// What the user should know of it.
@@ -76,11 +76,11 @@ pub fn open_data(config: &Config) -> Result<RunData> {
         leave_out_bad(config, &mut set, &mut notes)?;
     }
     let mut parts = data.validation.apply(&set, config.train.seed)?;
-    if let (Part::Memory(samples), false) = (&parts.train, augment.is_nothing()) {
+    if let (DataPart::Memory(samples), false) = (&parts.train, augment.is_nothing()) {
         let still = ImagesInMemory::new(samples.clone()).ok_or_else(|| {
             Error::user(format!("augment: {} holds no images of bytes; remove the [augment] keys", data.name))
         })?;
-        parts.train = Part::Stream(Arc::new(still));
+        parts.train = DataPart::Stream(Arc::new(still));
     }
     let validates_on_test = data.validation == Split::Test;
     Ok(RunData {
@@ -103,20 +103,20 @@ fn refuse_idle_keys(config: &Config, set: &DataSet, no_augment: bool) -> Result<
     let feeding = ["threads", "prefetch"].into_iter().filter(|_| no_augment);
     let idle = decoding.into_iter().chain(feeding).find(|key| config.is_given(&format!("data.{key}")));
     match idle {
-        // What says no is not idle: `--cache none` is true of every set in memory.
+        // What says no is not idle: `none` is true of every set in memory.
         Some("cache") if config.data.cache == CacheName::None => Ok(()),
         Some("skip_bad") if config.data.skip_bad == 0 => Ok(()),
         Some(key) => Err(Error::user(format!(
             "data.{key} is given, but {} is in memory already and nothing is decoded; remove data.{key}{}",
             config.data.name,
-            if key == "cache" { " (on the command line: --cache none)" } else { "" }
+            if key == "cache" { ", or set it to none" } else { "" }
         ))),
         None => Ok(()),
     }
 }
 
 /// The augmentation that was asked for.
-pub fn augment(config: &Config) -> Augment {
+pub(crate) fn augment(config: &Config) -> Augment {
     let a = &config.augment;
     Augment {
         flip: a.flip,
@@ -149,9 +149,9 @@ fn keep_decoded(
     let parts =
         [("training", Some(&mut set.train)), ("validation", set.validation.as_mut()), ("test", set.test.as_mut())];
     for (name, part) in parts.into_iter().filter_map(|(name, part)| Some((name, part?))) {
-        let Part::Stream(source) = part else { continue };
+        let DataPart::Stream(source) = part else { continue };
         let source = source.clone();
-        *part = Part::Stream(match config.data.cache {
+        *part = DataPart::Stream(match config.data.cache {
             CacheName::None => continue,
             CacheName::Memory => {
                 let bytes = cache::decoded_bytes(&*source);
@@ -174,7 +174,7 @@ fn keep_decoded(
 fn leave_out_bad(config: &Config, set: &mut DataSet, notes: &mut Vec<String>) -> Result<()> {
     let mut left = config.data.skip_bad - set.skipped.len();
     for part in [Some(&mut set.train), set.validation.as_mut(), set.test.as_mut()].into_iter().flatten() {
-        let Part::Stream(source) = &*part else { continue };
+        let DataPart::Stream(source) = &*part else { continue };
         let checked = check(&**source, threads(config), left).map_err(|e| match e.kind() {
             Kind::Internal => e,
             _ => e.context(format!("more than data.skip_bad = {} bad samples", config.data.skip_bad)),
@@ -190,7 +190,7 @@ fn leave_out_bad(config: &Config, set: &mut DataSet, notes: &mut Vec<String>) ->
 }
 
 /// Input threads: one for each core, shared with the processes of the job on this host.
-pub fn threads(config: &Config) -> usize {
+pub(crate) fn threads(config: &Config) -> usize {
     let here = processes_here();
     config.data.threads.chosen().unwrap_or_else(|| (cores() / here).max(1))
 }
@@ -221,7 +221,7 @@ impl RunData {
 
     /// What the verdict on input needs to know, if samples are decoded.
     pub fn facts(&self, config: &Config) -> Option<InputFacts> {
-        let Part::Stream(source) = &self.training else { return None };
+        let DataPart::Stream(source) = &self.training else { return None };
         let decoded = [Some(&self.set.train), self.set.validation.as_ref()].into_iter().flatten();
         Some(InputFacts {
             stored: source.stored().into(),
@@ -235,7 +235,7 @@ impl RunData {
 
     /// How the input is made ready, in words.
     pub fn describe(&self, config: &Config, batch: usize) -> Option<String> {
-        let Part::Stream(source) = &self.training else { return None };
+        let DataPart::Stream(source) = &self.training else { return None };
         let rows = rows_ahead(config, batch);
         let size: usize = source.shape().iter().product();
         Some(format!(
@@ -256,9 +256,9 @@ impl RunData {
 }
 
 /// The source of a part that is decoded.
-pub fn source(part: &Part) -> Option<&Arc<dyn Source>> {
+pub(crate) fn source(part: &DataPart) -> Option<&Arc<dyn Source>> {
     match part {
-        Part::Memory(_) => None,
-        Part::Stream(source) => Some(source),
+        DataPart::Memory(_) => None,
+        DataPart::Stream(source) => Some(source),
     }
 }

@@ -1,7 +1,7 @@
 //! Process 0 of a run: it makes or reopens the run directory, tells the others, watches, and writes the summary.
 
 use super::directory::{create_auto, finished_before, write_settings};
-use super::ranks::{OneRun, first_outcome};
+use super::ranks::{OneRun, RankEnd, first_outcome};
 use super::resume::{find_checkpoint, held_back_note, rate_note};
 use super::summary::{first_summary, partial};
 use super::{Begun, Finished, Place, Ready, title};
@@ -13,10 +13,10 @@ use paceline_config::Config;
 use paceline_engine::checkpoint::Saver;
 use paceline_engine::{CheckpointEvery, Ended, Outcome, TrainState};
 use paceline_launch::Doing;
-use paceline_record::{CpuShare, CpuWatch, EpochRecord, RunDir, StepWriter, Summary, cpu_of_job};
+use paceline_record::{CpuShare, CpuWatch, EpochRecord, RunDir, Status, StepWriter, Summary, cpu_of_job};
 use paceline_system::machine;
-use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// What process 0 holds of the run that it resumes.
@@ -91,8 +91,46 @@ impl OneRun<'_> {
         notes: Vec<String>,
         warnings: Vec<String>,
     ) -> Result<Finished> {
-        let r = self.resolved;
+        let checkpoint = self.resolved.options.checkpoint != CheckpointEvery::Never;
         let before = summary.seconds_total;
+        self.announce(&summary, &notes, &warnings);
+        self.dir.write_summary(&summary)?;
+        let keep = self.resolved.config.checkpoint.keep;
+        let saver = checkpoint.then(|| Saver::new(self.dir.checkpoints(), keep, self.identity.clone())).transpose()?;
+        let living = LivingSummary { summary: Mutex::new(summary), written: Mutex::new(Instant::now()), before };
+        let on_epoch = |record: &EpochRecord| {
+            self.add_epoch(&living, EpochRecord { attempt: writer.attempt(), ..*record });
+        };
+        let shared = self.shared(&writer, group, &on_epoch);
+        let feeds = self.feeds()?;
+        let comms = group.world()?.ranks_within(self.local.len(), self.timeout())?;
+        group.doing(Doing::Training);
+        let ends = self.all_ranks(comms, &shared, saver.as_ref(), &feeds);
+        group.doing(Doing::Ending);
+        self.watcher.ended();
+        let reason = std::mem::take(&mut *lock(&shared.interval_reason));
+        let mut summary = living.summary.into_inner().unwrap_or_else(PoisonError::into_inner);
+        summary.reasons.extend((!reason.is_empty()).then_some(reason));
+        summary.warnings.extend(warnings);
+        summary.warnings.extend(notes);
+        summary.warnings.extend(group.told().iter().cloned()); // which launch has shown
+        summary.stages = feeds.stages();
+        drop(feeds); // what still decodes ahead is not needed
+        self.gather_times(group, &ends, &mut summary)?;
+        let outcome = finish_writing(first_outcome(&ends), saver, writer, &mut summary);
+        self.test(group, &ends, &outcome, &mut summary)?;
+        self.add_outcome(&outcome, &mut summary);
+        self.add_totals(&outcome, before, &mut summary);
+        let saved = self.dir.write_summary(&summary);
+        let ended = outcome?.ended;
+        saved?;
+        let checkpoints = checkpoint.then(|| self.dir.checkpoints());
+        Ok(Finished { dir: self.dir.path().into(), summary, checkpoints, ended })
+    }
+
+    /// Tells the watcher what begins.
+    fn announce(&self, summary: &Summary, notes: &[String], warnings: &[String]) {
+        let r = self.resolved;
         self.watcher.started(&Started {
             name: summary.name.clone(),
             dir: self.dir.path().into(),
@@ -102,75 +140,49 @@ impl OneRun<'_> {
             steps_per_epoch: r.options.batch.steps_per_epoch(r.data.samples()) as u64,
             samples: r.data.samples() as u64,
             reasons: r.reasons.clone(),
-            notes: notes.clone(),
-            warnings: warnings.clone(),
+            notes: notes.to_vec(),
+            warnings: warnings.to_vec(),
         });
-        self.dir.write_summary(&summary)?;
-        let saver = (r.options.checkpoint != CheckpointEvery::Never)
-            .then(|| Saver::new(self.dir.checkpoints(), r.config.checkpoint.keep, self.identity.clone()))
-            .transpose()?;
-        let summary = Mutex::new(summary);
-        let lock = || summary.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let last_write = Mutex::new(Instant::now());
-        let on_epoch = |record: &EpochRecord| {
-            let mut s = lock();
-            s.epochs.push(EpochRecord { attempt: writer.attempt(), ..*record });
-            s.partial = None; // what a resume began in the middle of is whole now
-            drop(s);
-            // Small networks have many epochs a second; the summary on disk need not be that fresh.
-            let mut last = last_write.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            if last.elapsed().as_secs_f64() > 1.0 {
-                *last = Instant::now();
-                let mut s = lock();
-                s.seconds_total = before + self.begin.elapsed().as_secs_f64();
-                s.cpu = vec![self.cores.so_far()];
-                s.settle();
-                let _ = self.dir.write_summary(&s); // the final write reports errors
-            }
-        };
-        let shared = self.shared(&writer, group, &on_epoch);
-        let feeds = self.feeds()?;
-        let comms = group.world()?.ranks_within(self.local.len(), self.timeout())?;
-        group.doing(Doing::Training);
-        let ends = self.all_ranks(comms, &shared, saver.as_ref(), &feeds);
-        group.doing(Doing::Ending);
-        self.watcher.ended();
-        let reason =
-            std::mem::take(&mut *shared.interval_reason.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
-        let mut s = summary.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        s.reasons.extend((!reason.is_empty()).then_some(reason));
-        s.warnings.extend(warnings);
-        s.warnings.extend(notes);
-        s.warnings.extend(group.told().iter().cloned()); // which launch has shown
-        s.stages = feeds.stages();
-        drop(feeds); // what still decodes ahead is not needed
-        let mut times = vec![self.times(&ends)];
+    }
+
+    /// An epoch has ended: it is in the summary, and once a second also in the file.
+    fn add_epoch(&self, living: &LivingSummary, record: EpochRecord) {
+        let mut s = lock(&living.summary);
+        s.epochs.push(record);
+        s.partial = None; // what a resume began in the middle of is whole now
+        drop(s);
+        // Small networks have many epochs a second; the summary on disk need not be that fresh.
+        let mut written = lock(&living.written);
+        if written.elapsed().as_secs_f64() > 1.0 {
+            *written = Instant::now();
+            let mut s = lock(&living.summary);
+            s.seconds_total = living.before + self.begin.elapsed().as_secs_f64();
+            s.cpu = vec![self.cores.so_far()];
+            s.derive_figures();
+            let _ = self.dir.write_summary(&s); // the final write reports errors
+        }
+    }
+
+    /// Where the time of all ranks went, and what all processes had of the cores; if a rank failed, of this process alone.
+    fn gather_times(&self, group: &mut ProcessGroup, ends: &[RankEnd], s: &mut Summary) -> Result<()> {
+        let mut times = vec![self.times(ends)];
         if ends.iter().all(|e| e.outcome.is_ok()) {
             times = group.exchange(&times[0])?; // in the order of ranks
         }
         s.split = times.iter().flat_map(|(split, _)| split).copied().collect();
         let shares: Vec<CpuShare> = times.into_iter().map(|(_, share)| share).collect();
         s.cpu = cpu_of_job(&shares, group.world()?.hosts());
-        let written = saver.map(Saver::finish).transpose();
-        let recorded = writer.finish();
-        let mut outcome = first_outcome(&ends);
-        if outcome.is_ok() {
-            outcome = written.as_ref().map_or_else(|e| Err(e.clone()), |_| outcome);
-        }
-        if let (Ok(_), Err(e)) = (&outcome, &recorded) {
-            outcome = Err(e.clone());
-        }
-        s.warnings.extend(recorded.ok().and_then(|w| w.warning()));
-        if let Ok(Some(w)) = &written
-            && w.replaced > 0
-        {
-            let words = match w.replaced {
-                1 => "1 checkpoint was overtaken by a newer one before it was written".to_string(),
-                n => format!("{n} checkpoints were overtaken by newer ones before they were written"),
-            };
-            s.reasons.push(words);
-        }
-        s.warnings.extend(written.iter().flatten().filter_map(|w| w.unmarked.clone()));
+        Ok(())
+    }
+
+    /// The scores on the test part, of the best epoch if there is one.
+    fn test(
+        &self,
+        group: &mut ProcessGroup,
+        ends: &[RankEnd],
+        outcome: &Result<Outcome>,
+        s: &mut Summary,
+    ) -> Result<()> {
         let best = outcome.as_ref().ok().and_then(|o| o.progress.best).map(|b| b.step);
         // All processes take part, also if this one could not write what is to be tested.
         let apart = match ends.iter().all(|e| e.outcome.is_ok()) && self.tests_apart() {
@@ -186,12 +198,17 @@ impl OneRun<'_> {
             s.test_accuracy = test.map(|t| t.accuracy());
             s.test_loss = test.map(|t| t.loss());
         }
-        s.status = match &outcome {
-            Ok(Outcome { ended: Ended::Done, .. }) => paceline_record::Status::Done,
-            Ok(_) => paceline_record::Status::Stopped,
-            Err(e) => paceline_record::Status::Failed { why: e.message().into() },
+        Ok(())
+    }
+
+    /// How it ended, and why it did not go on.
+    fn add_outcome(&self, outcome: &Result<Outcome>, s: &mut Summary) {
+        s.status = match outcome {
+            Ok(Outcome { ended: Ended::Done, .. }) => Status::Done,
+            Ok(_) => Status::Stopped,
+            Err(e) => Status::Failed { why: e.message().into() },
         };
-        if let Ok(Outcome { ended: Ended::Early, progress }) = &outcome {
+        if let Ok(Outcome { ended: Ended::Early, progress }) = outcome {
             s.reasons.push(format!(
                 "stopped after epoch {}: no better {} for {}",
                 progress.epoch,
@@ -199,15 +216,20 @@ impl OneRun<'_> {
                 counted(progress.since_better as usize, "epoch")
             ));
         }
-        if let Ok(outcome) = &outcome {
-            let limited = outcome.ended == Ended::Done && outcome.progress.epoch < r.options.epochs;
+        if let Ok(outcome) = outcome {
+            let limited = outcome.ended == Ended::Done && outcome.progress.epoch < self.resolved.options.epochs;
             s.step_limit = limited.then_some(outcome.progress.step);
-            s.partial = partial(r, &outcome.progress);
+            s.partial = partial(self.resolved, &outcome.progress);
         }
-        s.settle();
+    }
+
+    /// The figures of the whole run; `before`: seconds of earlier attempts.
+    fn add_totals(&self, outcome: &Result<Outcome>, before: f64, s: &mut Summary) {
+        let data = &self.resolved.data;
+        s.derive_figures();
         s.best_checkpoint = s.best_step.map(|step| format!("checkpoints/step-{step}"));
-        s.best_checkpoint = s.best_checkpoint.filter(|path| self.dir.path().join(path).is_dir());
-        if r.data.validates_on_test && s.test_accuracy.is_none() {
+        s.best_checkpoint = s.best_checkpoint.take().filter(|path| self.dir.path().join(path).is_dir());
+        if data.validates_on_test && s.test_accuracy.is_none() {
             (s.test_accuracy, s.test_loss) = s.best().map_or((None, None), |best| (best.val_accuracy, best.val_loss));
         }
         s.seconds_total = before + self.begin.elapsed().as_secs_f64();
@@ -217,12 +239,48 @@ impl OneRun<'_> {
         if s.seconds_train > 0.0 {
             s.examples_per_s = examples / s.seconds_train;
         }
-        s.warnings.extend(r.data.cache_outcomes());
+        s.warnings.extend(data.cache_outcomes());
         s.peak_rss_bytes = machine::peak_rss_bytes();
-        let saved = self.dir.write_summary(&s);
-        let ended = outcome?.ended;
-        saved?;
-        let checkpoints = (r.options.checkpoint != CheckpointEvery::Never).then(|| self.dir.checkpoints());
-        Ok(Finished { dir: self.dir.path().into(), summary: s, checkpoints, ended })
     }
+}
+
+/// The summary while ranks train, and when it was last written.
+struct LivingSummary {
+    summary: Mutex<Summary>,
+    written: Mutex<Instant>,
+    /// Seconds of earlier attempts.
+    before: f64,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Ends the threads that write checkpoints and steps. What they could not write is the outcome, if training had a better one.
+fn finish_writing(
+    mut outcome: Result<Outcome>,
+    saver: Option<Saver>,
+    writer: StepWriter,
+    s: &mut Summary,
+) -> Result<Outcome> {
+    let written = saver.map(Saver::finish).transpose();
+    let recorded = writer.finish();
+    if outcome.is_ok() {
+        outcome = written.as_ref().map_or_else(|e| Err(e.clone()), |_| outcome);
+    }
+    if let (Ok(_), Err(e)) = (&outcome, &recorded) {
+        outcome = Err(e.clone());
+    }
+    s.warnings.extend(recorded.ok().and_then(|w| w.warning()));
+    if let Ok(Some(w)) = &written
+        && w.replaced > 0
+    {
+        let words = match w.replaced {
+            1 => "1 checkpoint was overtaken by a newer one before it was written".to_string(),
+            n => format!("{n} checkpoints were overtaken by newer ones before they were written"),
+        };
+        s.reasons.push(words);
+    }
+    s.warnings.extend(written.iter().flatten().filter_map(|w| w.unmarked.clone()));
+    outcome
 }

@@ -19,7 +19,7 @@ const NEAR: f64 = 0.85;
 
 /// What was found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Chosen {
+pub(crate) struct Chosen {
     /// Elements of a bucket.
     pub elements: usize,
     /// Why.
@@ -27,7 +27,7 @@ pub struct Chosen {
 }
 
 /// Measures all-reduces of several sizes, none larger than the model. All ranks must call it.
-pub fn measure(mut comm: Box<dyn Comm>, parameters: usize) -> Result<Chosen> {
+pub(crate) fn measure(mut comm: Box<dyn Comm>, parameters: usize) -> Result<Chosen> {
     let all: Vec<usize> = (0..comm.size()).collect();
     let group = comm.group(&all)?;
     let (mut rates, mut seq) = (Vec::new(), 0);

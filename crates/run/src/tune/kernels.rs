@@ -60,7 +60,7 @@ struct Kept {
 
 /// Chooses an algorithm for every convolution in the schedule that the tuning has none for: from the cache, or by measuring now.
 /// Ends early when `stop` becomes true.
-pub fn choose(
+pub(crate) fn choose(
     schedule: &Schedule,
     layout: &Layout,
     mut tuning: Tuning,

@@ -8,7 +8,7 @@ use paceline_base::text::{bytes, counted};
 use paceline_base::units::GlobalBatch;
 use paceline_base::{Error, Result};
 use paceline_config::{Auto, CacheName, Cadence, Config};
-use paceline_data::Part;
+use paceline_data::DataPart;
 use paceline_kernels::Tuning;
 use paceline_plan::Schedule;
 use paceline_prepare::feed::cache;
@@ -144,9 +144,9 @@ fn working_bytes(schedule: &Schedule, layout: &Layout, tuning: Option<&Tuning>) 
 }
 
 fn input_bytes(config: &Config, data: &RunData, batch: GlobalBatch) -> u64 {
-    let sample = |part: &Part| part.shape().iter().product::<usize>() as u64;
+    let sample = |part: &DataPart| part.shape().iter().product::<usize>() as u64;
     let mut total = 0;
-    if let Part::Stream(_) = &data.training {
+    if let DataPart::Stream(_) = &data.training {
         total += input::rows_ahead(config, batch.samples()) as u64 * sample(&data.training);
     }
     if config.data.cache == CacheName::Memory {
@@ -158,7 +158,7 @@ fn input_bytes(config: &Config, data: &RunData, batch: GlobalBatch) -> u64 {
 
 /// How many samples are evaluated at once, with `room` elements on the rank that needs most in training and
 /// `elements(n)` in an evaluation of n.
-pub fn eval_batch(
+pub(crate) fn eval_batch(
     asked: Auto<usize>,
     batch: GlobalBatch,
     room: usize,

@@ -39,7 +39,7 @@ const LONGEST: f64 = 2.0;
 const CORE_FLOPS: f64 = 60e9;
 
 /// 1, 2, 4, … and the number of cores itself.
-pub fn powers(cores: usize) -> Vec<usize> {
+pub(crate) fn powers(cores: usize) -> Vec<usize> {
     let mut list: Vec<usize> = (0..).map(|p| 1 << p).take_while(|&n| n < cores).collect();
     list.push(cores);
     list
@@ -65,7 +65,7 @@ fn long(layout: &Layout) -> String {
 }
 
 /// The fastest candidate by samples per second, with the reason. Ends early when `stop` becomes true.
-pub fn fastest(
+pub(crate) fn fastest(
     config: &Config,
     graph: &Graph,
     data: &RunData,
@@ -307,7 +307,7 @@ fn try_steps(
 }
 
 /// Why a rank's thread did not start, and how many there were before it.
-pub fn no_thread(rank: usize, ranks: usize, error: &std::io::Error) -> Error {
+pub(crate) fn no_thread(rank: usize, ranks: usize, error: &std::io::Error) -> Error {
     Error::failure(format!(
         "the thread of rank {rank} cannot start ({error}): {rank} of {ranks} were started; use fewer strategy.replicas"
     ))

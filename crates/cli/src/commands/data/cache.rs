@@ -20,7 +20,7 @@ struct Answer<'a, T> {
 }
 
 /// Runs the command.
-pub fn run(catalogue: &Catalogue, flags: &DataCache) -> Result<()> {
+pub(super) fn run(catalogue: &Catalogue, flags: &DataCache) -> Result<()> {
     let folder = catalogue.decoded()?;
     if flags.clear { clear(&folder, flags) } else { show(&folder, flags.json) }
 }
@@ -57,7 +57,7 @@ fn clear(folder: &Path, flags: &DataCache) -> Result<()> {
         json(&Answer { folder, bytes, caches: &cleared })?;
     } else {
         let mut out = String::new();
-        for Cleared { file, kept } in &cleared {
+        for Cleared { file, kept, needs_force } in &cleared {
             let _ = match kept {
                 None => writeln!(
                     out,
@@ -66,7 +66,7 @@ fn clear(folder: &Path, flags: &DataCache) -> Result<()> {
                     text::bytes(file.bytes),
                     plain(&data(file))
                 ),
-                Some(why) => writeln!(out, "left {}: {}", plain(&file.name()), plain(why)),
+                Some(why) => writeln!(out, "left {}: {}{}", plain(&file.name()), plain(why), force(*needs_force)),
             };
         }
         let bytes = cleared.iter().filter(removed).map(|c| c.file.bytes).sum();
@@ -77,12 +77,18 @@ fn clear(folder: &Path, flags: &DataCache) -> Result<()> {
         screen::tell(&out);
     }
     // Whoever names a file wants that one gone.
-    match cleared.iter().find_map(|c| Some((&c.file, c.kept.as_ref()?))) {
-        Some((file, why)) if !flags.names.is_empty() => {
-            Err(Error::user(format!("{} is not removed: {}", plain(&file.path.display().to_string()), plain(why))))
+    match cleared.iter().find_map(|c| Some((&c.file, c.kept.as_ref()?, c.needs_force))) {
+        Some((file, why, needs_force)) if !flags.names.is_empty() => {
+            let path = file.path.display().to_string();
+            Err(Error::user(format!("{} is not removed: {}{}", plain(&path), plain(why), force(needs_force))))
         }
         _ => Ok(()),
     }
+}
+
+/// The flag that removes a file of which it cannot be seen whether it is in use.
+fn force(needed: bool) -> &'static str {
+    if needed { " (--force)" } else { "" }
 }
 
 /// What data it is.

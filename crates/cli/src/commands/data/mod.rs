@@ -7,13 +7,13 @@ use crate::flags::{Data, DataCommand};
 use crate::screen::{self, say};
 use indicatif::{ProgressBar, ProgressStyle};
 use paceline::base::layout;
-use paceline::data::Catalogue;
 use paceline::data::info::InfoOptions;
+use paceline::data::{Catalogue, DataError, ShardError};
 use paceline::{Error, Result};
 use std::path::Path;
 
 /// Runs the command.
-pub fn run(flags: &Data) -> Result<()> {
+pub(crate) fn run(flags: &Data) -> Result<()> {
     let catalogue = Catalogue::from_env();
     match &flags.command {
         DataCommand::List { json } => list(&catalogue, *json),
@@ -24,6 +24,25 @@ pub fn run(flags: &Data) -> Result<()> {
         }
         DataCommand::Cache(flags) => cache::run(&catalogue, flags),
     }
+}
+
+/// What the catalogue says, with the flags that do what it advises.
+fn with_flags(error: DataError) -> Error {
+    use ShardError::{Class, ClassName, MissingClass, MissingImage, RawSize};
+    let flags = match &error {
+        DataError::Unreachable { .. } | DataError::NotPlainHttp { .. } => " (--from DIR)",
+        DataError::HttpStatus { .. } => " (--url URL, --from DIR)",
+        DataError::NoPictures { .. } => ", or leave out --png",
+        DataError::Record(_)
+        | DataError::Example { .. }
+        | DataError::Shards(
+            MissingImage { .. } | MissingClass { .. } | Class { .. } | ClassName { .. } | RawSize { .. },
+        ) => " (here --skip-bad N)",
+        _ => "",
+    };
+    let error = Error::from(error);
+    let words = format!("{}{flags}", error.message());
+    error.with_message(words)
 }
 
 fn json<T: serde::Serialize>(value: &T) -> Result<()> {
@@ -61,7 +80,8 @@ fn get(catalogue: &Catalogue, name: &str, from: Option<&Path>, url: Option<&str>
         bar.set_length(p.total);
         bar.set_position(p.done);
         bar.set_message(p.file.to_string());
-    })?;
+    });
+    let got = got.map_err(with_flags)?;
     bar.finish_and_clear();
     match got.from {
         None => say!("{name} is already in {} and its digests are right", got.folder.display()),
@@ -73,14 +93,14 @@ fn get(catalogue: &Catalogue, name: &str, from: Option<&Path>, url: Option<&str>
 }
 
 fn info(catalogue: &Catalogue, what: &str, look: &InfoOptions, png: Option<&Path>, as_json: bool) -> Result<()> {
-    let info = catalogue.look(what, look)?;
+    let info = catalogue.look(what, look).map_err(with_flags)?;
     if as_json {
         json(&info)?;
     } else {
         screen::tell(&words::info(&info));
     }
     if let Some(folder) = png {
-        let saved = catalogue.save_images(what, look, folder)?;
+        let saved = catalogue.save_images(what, look, folder).map_err(with_flags)?;
         // With --json the answer alone goes to standard output.
         if !as_json {
             saved.skipped.iter().for_each(|why| say!("passed over: {why}"));

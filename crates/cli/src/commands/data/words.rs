@@ -12,7 +12,7 @@ use std::fmt::Write;
 const MOST: usize = 40;
 
 /// All of it.
-pub fn info(info: &Info) -> String {
+pub(super) fn info(info: &Info) -> String {
     let mut out = String::new();
     // Writing to a string cannot fail.
     let _ = match info {

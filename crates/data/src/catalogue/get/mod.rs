@@ -12,7 +12,6 @@ mod unpack;
 
 use super::known::{self, Form, KnownFile, KnownSet};
 use super::{Catalogue, fetch, folder, sample, unknown};
-use crate::idx::Packing;
 use crate::{DataError, Result, cifar};
 use serde::Serialize;
 use staging_folder::StagingFolder;
@@ -150,7 +149,7 @@ fn convert(
     for (file, array) in set.files.iter().zip(arrays) {
         let mut bytes = Vec::new();
         let target = staging.join(file.name);
-        array.write_to(&mut bytes, Packing::Plain).map_err(DataError::io("write", &target))?;
+        array.write_plain(&mut bytes).map_err(DataError::io("write", &target))?;
         let mut tell = |done: u64| progress(GetProgress { file: file.name, done: before + done, total });
         write(&bytes[..], file, &target, &mut tell).map_err(|failure| match failure {
             Failure::Content { found } => {

@@ -122,7 +122,7 @@ fn wrong_downloads_leave_nothing() {
         "status 404",
     );
     check_refused(&serve(|_| b"not http at all\r\n\r\n".to_vec()), "cannot reach");
-    check_refused("http://127.0.0.1:1/", "check the network, or fetch the files elsewhere and use `--from DIR`");
+    check_refused("http://127.0.0.1:1/", "check the network, or fetch the files elsewhere and give their folder");
     check_refused("https://example.org/", "only http:// addresses");
     // The last of four files is wrong: the three good ones must not appear either.
     let files = bodies();

@@ -11,14 +11,14 @@ use paceline_base::kernel::{Fusion, Kernel};
 use paceline_base::op::Activation;
 
 /// Joins a derivative with the batch normalisation before its activation.
-pub(super) fn through_activation(work: &mut Work<'_>, derivative: At, fusions: &[Fusion]) -> Vec<At> {
+pub(super) fn through_activation(work: &mut Work, derivative: At, fusions: &[Fusion]) -> Vec<At> {
     let Some((f, readers)) = find(work, derivative, fusions) else { return Vec::new() };
     join(work, derivative, f, &readers);
     readers
 }
 
 /// The activation and the passes that read its derivative, if they all can take it themselves.
-fn find(work: &Work<'_>, derivative: At, fusions: &[Fusion]) -> Option<(Activation, Vec<At>)> {
+fn find(work: &Work, derivative: At, fusions: &[Fusion]) -> Option<(Activation, Vec<At>)> {
     let rank = work.task(derivative).rank;
     let slope = work.call(derivative)?;
     let Kernel::ActivateBackward { function, .. } = slope.kernel else { return None };
@@ -40,16 +40,16 @@ fn find(work: &Work<'_>, derivative: At, fusions: &[Fusion]) -> Option<(Activati
     };
     // The gradient and the activation's output are now read later: they must still be there, so that nobody may write them in between.
     let last = *readers.last()?;
-    let between = work.place(derivative)..=work.place(last);
+    let between = derivative..=last;
     let kept = |buffer: BufferKey| {
         let users = work.users(rank, buffer);
-        !users.iter().any(|&at| at != derivative && between.contains(&work.place(at)) && writes(work, at, rank, buffer))
+        !users.iter().any(|&at| at != derivative && between.contains(&at) && writes(work, at, rank, buffer))
     };
     let all = first == derivative && readers.iter().all(takes) && kept(gradient) && kept(saved);
     all.then(|| (function, readers.to_vec()))
 }
 
-fn join(work: &mut Work<'_>, derivative: At, f: Activation, readers: &[At]) {
+fn join(work: &mut Work, derivative: At, f: Activation, readers: &[At]) {
     let Some([gradient, saved]) = work.call(derivative).map(|slope| [slope.args[0], slope.args[1]]) else { return };
     for &reader in readers {
         work.edit(reader, |call| {

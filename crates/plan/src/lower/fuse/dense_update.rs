@@ -1,12 +1,12 @@
 //! `backward-weights; update` → one kernel that never stores the gradient, where one rank alone holds the parameters.
 
-use super::super::near::{At, Work};
+use super::super::near::Work;
 use crate::key::{BufferKey, BufferRole, SegmentKey};
 use crate::schedule::{Bucket, BucketEntry, Buffer, Task, TaskKind, param_buffer};
 use paceline_base::kernel::{Call, Kernel};
 
 /// Joins the gradients of a bucket that one rank holds with their updates.
-pub(super) fn join(work: &mut Work<'_>, bucket: &Bucket) {
+pub(super) fn join(work: &mut Work, bucket: &Bucket) {
     for entry in &bucket.entries {
         join_entry(work, bucket, entry);
     }
@@ -19,13 +19,14 @@ fn touches(task: &Task, rank: usize, buffer: BufferKey) -> bool {
     found
 }
 
-fn join_entry(work: &mut Work<'_>, bucket: &Bucket, entry: &BucketEntry) {
+fn join_entry(work: &mut Work, bucket: &Bucket, entry: &BucketEntry) {
     let (rank, node) = (bucket.group[0], entry.of.0);
     let (update, backward) = (SegmentKey::Update(bucket.key), SegmentKey::Backward { node: node as u32, micro: 0 });
     // The task that computes this entry's gradient, as its weight gradient.
     let Some(segment) = work.segment(&backward) else { return };
-    let [At { segment: of, at: gradient }] = work.users(rank, entry.gradient(0))[..] else { return };
-    if of != backward {
+    let [found] = work.users(rank, entry.gradient(0))[..] else { return };
+    let gradient = Work::place(found);
+    if work.key(found) != backward {
         return;
     }
     let task = &segment.tasks[gradient];
@@ -37,7 +38,7 @@ fn join_entry(work: &mut Work<'_>, bucket: &Bucket, entry: &BucketEntry) {
     }
     let with_bias = if *bias {
         let Some(with) = bucket.entries.iter().find(|e| e.gradient(0) == args[3]) else { return };
-        if work.users(rank, with.gradient(0))[..] != [At { segment: backward, at: gradient }] {
+        if work.users(rank, with.gradient(0))[..] != [found] {
             return;
         }
         Some(with)

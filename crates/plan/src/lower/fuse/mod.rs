@@ -6,23 +6,25 @@ mod pool;
 
 use super::Devices;
 use super::near::{At, Work};
+use crate::hash::HashSet;
 use crate::key::{BufferKey, SegmentKey};
 use crate::schedule::Bucket;
 use paceline_base::kernel::{Call, Fusion, Kernel};
 use paceline_base::op::Activation;
+use paceline_graph::NodeId;
 use std::sync::Arc;
 
 /// Joins what can be joined within these segments, in issue order. Each rule is tried on every kernel and says with which others it joined it.
 ///
-/// `alone` are the buckets that one rank holds; `joined` gets the segments whose tasks now do the work of one another.
+/// `alone` are the buckets that one rank holds; `joined` gets the nodes whose tasks now do the work of one another.
 pub(super) fn fuse<'b>(
-    work: &mut Work<'_>,
+    work: &mut Work,
     segments: &[SegmentKey],
     alone: impl Iterator<Item = &'b Arc<Bucket>>,
     devices: &Devices,
-    joined: &mut Vec<[SegmentKey; 2]>,
+    joined: &mut HashSet<[NodeId; 2]>,
 ) {
-    let passes: [fn(&mut Work<'_>, At, &[Fusion]) -> Vec<At>; 4] =
+    let passes: [fn(&mut Work, At, &[Fusion]) -> Vec<At>; 4] =
         [with_activation, pool::with_pool, through_activation, batch_norm::through_activation];
     for pass in passes {
         for key in segments {
@@ -30,7 +32,8 @@ pub(super) fn fuse<'b>(
                 let fusions = devices.fusions(work.task(at).rank);
                 if !fusions.is_empty() && work.call(at).is_some() {
                     let others = pass(work, at, fusions);
-                    joined.extend(others.iter().map(|other| [at.segment, other.segment]));
+                    let pair = |other: At| Some([work.key(at).node()?, work.key(other).node()?]);
+                    joined.extend(others.into_iter().filter_map(pair));
                 }
             }
         }
@@ -56,7 +59,7 @@ fn before_activation(kernel: &mut Kernel, f: Activation) -> Option<(&mut Option<
 }
 
 /// `dense; activate`, or another kernel that takes an activation → one kernel, if nothing else reads what lies between.
-fn with_activation(work: &mut Work<'_>, second: At, fusions: &[Fusion]) -> Vec<At> {
+fn with_activation(work: &mut Work, second: At, fusions: &[Fusion]) -> Vec<At> {
     let joined = work.call(second).and_then(|next| {
         let Kernel::Activate { function, .. } = next.kernel else { return None };
         let [first, last] = work.users(work.task(second).rank, next.args[0])[..] else { return None };
@@ -76,7 +79,7 @@ fn with_activation(work: &mut Work<'_>, second: At, fusions: &[Fusion]) -> Vec<A
 }
 
 /// `backward-data; activate-backward` → one kernel, if the derivative is a function of the output.
-fn through_activation(work: &mut Work<'_>, first: At, fusions: &[Fusion]) -> Vec<At> {
+fn through_activation(work: &mut Work, first: At, fusions: &[Fusion]) -> Vec<At> {
     let joined = work.call(first).and_then(|product| {
         if !matches!(
             product.kernel,
@@ -112,7 +115,7 @@ fn through_activation(work: &mut Work<'_>, first: At, fusions: &[Fusion]) -> Vec
 }
 
 /// Whether a task of a rank writes this buffer.
-fn writes(work: &Work<'_>, at: At, rank: usize, buffer: BufferKey) -> bool {
+fn writes(work: &Work, at: At, rank: usize, buffer: BufferKey) -> bool {
     let mut found = false;
     work.task(at).touches(|r, b, writes| found |= writes && (r, b) == (rank, buffer));
     found

@@ -24,7 +24,7 @@ struct Backward {
 }
 
 /// Joins a convolution with the maximum that follows.
-pub(super) fn with_pool(work: &mut Work<'_>, conv: At, fusions: &[Fusion]) -> Vec<At> {
+pub(super) fn with_pool(work: &mut Work, conv: At, fusions: &[Fusion]) -> Vec<At> {
     let Some(chain) = find(work, conv, fusions) else { return Vec::new() };
     let backward = chain.backward.iter().flat_map(|b| b.readers.iter().chain([&b.unpool, &b.derivative]));
     let others = std::iter::once(&chain.pool).chain(backward).copied().collect();
@@ -33,7 +33,7 @@ pub(super) fn with_pool(work: &mut Work<'_>, conv: At, fusions: &[Fusion]) -> Ve
 }
 
 /// The chain that begins with the convolution `conv`, if all of it can be joined.
-fn find(work: &Work<'_>, conv: At, fusions: &[Fusion]) -> Option<Chain> {
+fn find(work: &Work, conv: At, fusions: &[Fusion]) -> Option<Chain> {
     let rank = work.task(conv).rank;
     let made = work.call(conv)?;
     let Kernel::ConvForward { activation: Some(f), pool: None, .. } = made.kernel else { return None };
@@ -61,7 +61,7 @@ fn find(work: &Work<'_>, conv: At, fusions: &[Fusion]) -> Option<Chain> {
 
 /// The backward side: `max-pool-backward; activate-backward; gradients of the convolution`.
 fn backward(
-    work: &Work<'_>,
+    work: &Work,
     rank: usize,
     derivative: At,
     f: Activation,
@@ -94,7 +94,7 @@ fn backward(
     readers.iter().all(takes).then_some(Backward { unpool, derivative, readers })
 }
 
-fn join(work: &mut Work<'_>, chain: Chain) {
+fn join(work: &mut Work, chain: Chain) {
     let Some(pooled) = work.call(chain.pool).cloned() else { return };
     work.edit(chain.conv, |call| {
         if let Kernel::ConvForward { pool, codes, .. } = &mut call.kernel {

@@ -86,7 +86,7 @@ impl DiskCache {
                 Err(why @ Unfit::Newer(_)) => {
                     return Err(Error::user(format!(
                         "the cache {} cannot be used: {why}; use that version, remove the file with paceline data cache \
-                         --clear {name}, or train with --cache memory or none",
+                         --clear {name}, or train with data.cache=memory or none",
                         path.display()
                     )));
                 }

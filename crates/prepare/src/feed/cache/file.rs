@@ -59,7 +59,7 @@ impl fmt::Display for Unfit {
 
 impl Head {
     /// A head; a description that is too long is cut.
-    pub fn new(key: String, samples: usize, size: usize, what: &str) -> Self {
+    pub(super) fn new(key: String, samples: usize, size: usize, what: &str) -> Self {
         let mut what = what.to_string();
         let end = (0..=what.len().min(MAX_TEXT)).rev().find(|&at| what.is_char_boundary(at)).unwrap_or(0);
         what.truncate(end);
@@ -77,7 +77,7 @@ impl Head {
     }
 
     /// Where a sample begins.
-    pub fn at(&self, index: usize) -> u64 {
+    pub(super) fn at(&self, index: usize) -> u64 {
         self.len() + index as u64 * self.size as u64
     }
 
@@ -101,7 +101,7 @@ impl Head {
     }
 
     /// All that stands before the samples.
-    pub fn bytes(&self, sums: &[u32]) -> Vec<u8> {
+    pub(super) fn bytes(&self, sums: &[u32]) -> Vec<u8> {
         let mut bytes = self.front();
         bytes.extend(sums.iter().flat_map(|sum| sum.to_le_bytes()));
         with_sum(bytes)
@@ -143,7 +143,7 @@ impl Head {
     }
 
     /// The head and the checksums of a whole file that holds what this head says, or why it does not.
-    pub fn read(&self, file: &File) -> io::Result<Result<(Self, Vec<u32>), Unfit>> {
+    pub(super) fn read(&self, file: &File) -> io::Result<Result<(Self, Vec<u32>), Unfit>> {
         let head = match Self::look(file)? {
             Ok(head) => head,
             Err(why) => return Ok(Err(why)),

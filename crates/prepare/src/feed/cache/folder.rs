@@ -101,21 +101,21 @@ impl CacheFile {
     }
 
     /// Why it is not removed, if it is not.
-    fn protected(&self, force: bool) -> Option<String> {
+    fn protected(&self, force: bool) -> Option<Protected> {
         let used = Duration::from_secs(self.idle);
         match (self.state, self.in_use) {
-            (State::Partial, Some(true)) => Some(format!("{} is writing it", self.writer())),
-            (_, Some(true)) => Some("a running process reads it".into()),
-            (State::Partial, None) if !force && used <= ABANDONED => Some(format!(
-                "whether {} still writes it cannot be seen from here (last sign of life {} ago); give --force if it does not",
+            (State::Partial, Some(true)) => Some(Protected::InUse(format!("{} is writing it", self.writer()))),
+            (_, Some(true)) => Some(Protected::InUse("a running process reads it".into())),
+            (State::Partial, None) if !force && used <= ABANDONED => Some(Protected::Unseen(format!(
+                "whether {} still writes it cannot be seen from here (last sign of life {} ago); use force if it does not",
                 self.writer(),
                 text::duration(self.idle as f64)
-            )),
+            ))),
             // Whoever reads a file touches it every hour.
-            (_, None) if !force && used <= 2 * SIGN => Some(format!(
-                "whether it is in use cannot be seen on this file system (last used {} ago); give --force if it is not",
+            (_, None) if !force && used <= 2 * SIGN => Some(Protected::Unseen(format!(
+                "whether it is in use cannot be seen on this file system (last used {} ago); use force if it is not",
                 text::duration(self.idle as f64)
-            )),
+            ))),
             _ => None,
         }
     }
@@ -164,14 +164,25 @@ pub struct Selection {
     pub force: bool,
 }
 
+/// Why a file is not removed, with the words.
+enum Protected {
+    /// It is seen to be in use.
+    InUse(String),
+    /// Whether it is in use cannot be seen.
+    Unseen(String),
+}
+
 /// What became of a cache that was chosen.
 #[derive(Clone, Debug, Serialize)]
 pub struct Cleared {
-    /// The file.
+    /// The cache, as it was when the folder was listed.
     #[serde(flatten)]
     pub file: CacheFile,
     /// Why it was left where it is; none if it was removed.
     pub kept: Option<String>,
+    /// Left only because it cannot be seen whether it is in use: [`Selection::force`] removes it.
+    #[serde(skip)]
+    pub needs_force: bool,
 }
 
 /// Removes caches that nobody uses.
@@ -200,12 +211,17 @@ fn remove(file: CacheFile, force: bool) -> Option<Cleared> {
     let (held, lock) = try_lock(&file.path).ok()?;
     let (partial, idle) = (file.state == State::Partial, Duration::from_secs(file.idle));
     let file = CacheFile { in_use: in_use(partial, file.owner.as_ref(), lock, idle), ..file };
-    let kept = file.protected(force).or_else(|| match fs::remove_file(&file.path) {
+    let protected = file.protected(force);
+    let needs_force = matches!(protected, Some(Protected::Unseen(_)));
+    let why = protected.map(|p| match p {
+        Protected::InUse(why) | Protected::Unseen(why) => why,
+    });
+    let kept = why.or_else(|| match fs::remove_file(&file.path) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => Some(e.to_string()),
         _ => None,
     });
     drop(held);
-    Some(Cleared { file, kept })
+    Some(Cleared { file, kept, needs_force })
 }
 
 /// The one file that a name stands for.

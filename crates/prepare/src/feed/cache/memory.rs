@@ -23,8 +23,8 @@ impl MemoryCache {
         let bytes = decoded_bytes(&*of);
         if bytes > limit {
             return Err(Error::user(format!(
-                "--cache memory would take {} for {} decoded samples, but at most {} may be used (data.cache_limit); use \
-                 --cache disk, or a smaller data.size",
+                "data.cache=memory would take {} for {} decoded samples, but at most {} may be used (data.cache_limit); use \
+                 data.cache=disk, or a smaller data.size",
                 text::bytes(bytes),
                 of.len(),
                 text::bytes(limit)

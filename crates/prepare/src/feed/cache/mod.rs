@@ -12,7 +12,7 @@ mod owner;
 pub use disk::DiskCache;
 pub use folder::{CacheFile, Cleared, Selection, State, clear, list};
 pub use memory::MemoryCache;
-pub use owner::{ABANDONED, Owner};
+pub use owner::Owner;
 
 use paceline_data::Labelled;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -26,7 +26,7 @@ use std::time::{Duration, SystemTime};
 /// What temporary files end in.
 pub(super) const PART: &str = "part";
 /// How long a file whose writer cannot be asked must have been left alone before it is removed.
-pub const ABANDONED: Duration = Duration::from_secs(7 * 24 * 3600);
+pub(crate) const ABANDONED: Duration = Duration::from_secs(7 * 24 * 3600);
 /// How often a cache in use is touched.
 pub(super) const SIGN: Duration = Duration::from_secs(3600);
 /// Stands for the boot where locks do not work: files of such a name are nobody's to judge.
@@ -45,8 +45,7 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// This process.
-    pub fn here() -> Self {
+    pub(crate) fn here() -> Self {
         let read = |name: &str| fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap_or_default();
         let plain = |text: String, most: usize| {
             let name: String =
@@ -62,7 +61,7 @@ impl Owner {
     }
 
     /// The one that the name of a temporary file states.
-    pub fn of(path: &Path) -> Option<Self> {
+    pub(crate) fn of(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?;
         let [_, host, boot, process, _, PART] = name.split('.').collect::<Vec<_>>()[..] else { return None };
         Some(Self { host: host.into(), boot: boot.into(), process: process.parse().ok()? })

@@ -4,7 +4,7 @@
 const MARGIN: f64 = 0.97;
 /// Rounds over all candidates at least, unless steps are long; the machine may be busy in some of them. The median is taken and not the
 /// best: a layout on all cores that is fast only while nobody else runs is not the fast one.
-pub const ROUNDS: usize = 5;
+pub(super) const ROUNDS: usize = 5;
 /// Rounds at most.
 const MOST_ROUNDS: usize = 60;
 /// Seconds that a trial may take in any case: with large networks one round of a step each has to do.
@@ -17,7 +17,7 @@ const HOPELESS: f64 = 1.5;
 
 /// One layout, and what its rounds took.
 #[derive(Clone, Debug)]
-pub struct Candidate {
+pub(super) struct Candidate {
     /// Ranks × threads.
     pub cores: usize,
     /// Seconds for each sample, by round, with whatever is to be counted in.
@@ -26,7 +26,7 @@ pub struct Candidate {
 
 /// What the rounds say.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Choice {
+pub(super) struct Choice {
     /// Index of the layout.
     pub chosen: usize,
     /// Seconds for each sample of all candidates: their medians.
@@ -36,7 +36,7 @@ pub struct Choice {
 }
 
 /// Chooses the fastest by medians; candidates are ordered from few to many ranks and threads, and one that needs more must win by a margin.
-pub fn choose(candidates: &[Candidate]) -> Choice {
+pub(super) fn choose(candidates: &[Candidate]) -> Choice {
     let typical: Vec<f64> = candidates.iter().map(|c| median(&c.rounds)).collect();
     let needed = |than: usize, i: usize| if candidates[i].cores == candidates[than].cores { 1.0 } else { MARGIN };
     let mut chosen = 0;
@@ -90,7 +90,7 @@ fn median_interval(count: usize) -> Option<(usize, usize)> {
 
 /// Whether a further round begins: after `elapsed` seconds, the last round having taken `last`. `expected` is how long the run will take, by
 /// what is known so far.
-pub fn goes_on(candidates: &[Candidate], elapsed: f64, last: f64, expected: f64) -> bool {
+pub(super) fn goes_on(candidates: &[Candidate], elapsed: f64, last: f64, expected: f64) -> bool {
     let rounds = candidates.iter().map(|c| c.rounds.len()).max().unwrap_or(0);
     let share = (SHARE * expected).min(MOST);
     match rounds {
@@ -101,7 +101,7 @@ pub fn goes_on(candidates: &[Candidate], elapsed: f64, last: f64, expected: f64)
 }
 
 /// Whether a candidate is worth another round: none is that was far behind in every one of at least two.
-pub fn hopeful(candidates: &[Candidate], at: usize) -> bool {
+pub(super) fn hopeful(candidates: &[Candidate], at: usize) -> bool {
     let best = choose(candidates).chosen;
     let ratios = ratios(candidates, at, best);
     ratios.len() < 2 || ratios.iter().any(|r| *r < HOPELESS)

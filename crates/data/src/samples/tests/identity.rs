@@ -1,10 +1,10 @@
 //! What stands for a set is its content: sets that differ in any pixel differ, copies do not.
 
-use paceline_data::example::{self, Value};
-use paceline_data::photos::Photos;
-use paceline_data::shards::{FORMAT, Index, Shard, ShardOptions};
-use paceline_data::tfrecord::{Packing, Writer};
-use paceline_data::{FileImages, Labelled, RecordImages, Source, Subset, fingerprint_version};
+use crate::example::{self, Value};
+use crate::photos::Photos;
+use crate::shards::{FORMAT, Index, Shard, ShardOptions};
+use crate::tfrecord::{Packing, Writer};
+use crate::{FileImages, Labelled, RecordImages, Source, Subset, fingerprint_version};
 use paceline_image::{Chroma, Encoder, Fit, Pixels};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
 //! Valid inputs, small and of every kind, and how their checksums are made right again.
 
-use paceline_data::example::{self, Value};
-use paceline_data::idx::{self, Idx};
-use paceline_data::tfrecord::{Packing, Writer, masked_crc};
+use crate::example::{self, Value};
+use crate::idx::{self, Idx};
+use crate::tfrecord::{Packing, Writer, masked_crc};
 use paceline_image::{Chroma, Encoder, Pixels, encode_png};
 
 fn file(records: &[Vec<u8>], packing: Packing) -> Vec<u8> {
@@ -12,19 +12,19 @@ fn file(records: &[Vec<u8>], packing: Packing) -> Vec<u8> {
 }
 
 /// Files of records that are not packed.
-pub fn plain_records() -> Vec<Vec<u8>> {
+pub(crate) fn plain_records() -> Vec<Vec<u8>> {
     let short: Vec<Vec<u8>> = (0..6).map(|n| vec![n; usize::from(n) * 5]).collect();
     vec![file(&short, Packing::Plain), file(&examples(), Packing::Plain), file(&[vec![]], Packing::Plain)]
 }
 
 /// Files of records, packed and not.
-pub fn records() -> Vec<Vec<u8>> {
+pub(crate) fn records() -> Vec<Vec<u8>> {
     let packed = |packing| file(&examples(), packing);
     [plain_records(), vec![packed(Packing::Gzip), packed(Packing::Zlib)]].concat()
 }
 
 /// Makes the checksums of plain records right, as far as the lengths go.
-pub fn repair_records(bytes: &mut [u8]) {
+pub(crate) fn repair_records(bytes: &mut [u8]) {
     let mut at = 0;
     while bytes.len() - at >= 12 {
         let length = u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
@@ -42,7 +42,7 @@ pub fn repair_records(bytes: &mut [u8]) {
 }
 
 /// Examples and a SequenceExample.
-pub fn examples() -> Vec<Vec<u8>> {
+pub(crate) fn examples() -> Vec<Vec<u8>> {
     let write = |features: &[(&str, Value<'_>)]| {
         let mut out = Vec::new();
         example::write(features, &mut out);
@@ -65,7 +65,7 @@ pub fn examples() -> Vec<Vec<u8>> {
 }
 
 /// IDX files.
-pub fn idx() -> Vec<Vec<u8>> {
+pub(crate) fn idx() -> Vec<Vec<u8>> {
     let write = |dims: &[usize], packing| {
         let array = Idx::new(dims.to_vec(), vec![7; dims.iter().product()]).expect("the right length");
         let mut out = Vec::new();
@@ -81,7 +81,7 @@ pub fn idx() -> Vec<Vec<u8>> {
 }
 
 /// Indexes of shards.
-pub fn index() -> Vec<Vec<u8>> {
+pub(crate) fn index() -> Vec<Vec<u8>> {
     let full = r#"{"format": 1, "encoding": "jpeg", "shape": [192, 192, 3], "classes": ["a", "b"],
         "shards": [{"file": "train-00000-of-00001.tfrec", "part": "train", "records": 3, "bytes": 99,
         "sha256": "00ff", "per_class": [1, 2]}], "settings": {"size": 192, "fit": "crop", "deep": [{"x": null}]},
@@ -93,7 +93,7 @@ pub fn index() -> Vec<Vec<u8>> {
 }
 
 /// Tables of path and label.
-pub fn tables() -> Vec<Vec<u8>> {
+pub(crate) fn tables() -> Vec<Vec<u8>> {
     vec![
         b"a/1.jpg,cat\n\"b, c.jpg\",dog\r\n".to_vec(),
         b"\xef\xbb\xbfpath,label\r\n\"quo\"\"te.jpg\",\"two\nlines\"\r\n\r\nx,y".to_vec(),
@@ -106,7 +106,7 @@ pub fn tables() -> Vec<Vec<u8>> {
 const KINDS: [&str; 5] = ["jpg", "png", "webp", "bmp", "gif"];
 
 /// Image files: our own, and those of other programs among the fixtures of the image crate.
-pub fn images() -> Vec<Vec<u8>> {
+pub(crate) fn images() -> Vec<Vec<u8>> {
     let picture = |width: usize, height: usize, channels: usize| {
         let data = (0..width * height * channels).map(|i| (i * 37 / (1 + i % 5)) as u8).collect();
         Pixels { width, height, channels, data }
@@ -132,7 +132,7 @@ pub fn images() -> Vec<Vec<u8>> {
 }
 
 /// Makes the checksums of the chunks of a PNG right.
-pub fn repair_png(bytes: &mut [u8]) {
+pub(crate) fn repair_png(bytes: &mut [u8]) {
     let mut at = 8;
     while bytes.starts_with(b"\x89PNG") && bytes.len() >= at + 12 {
         let length = u32::from_be_bytes(bytes[at..at + 4].try_into().expect("4 bytes")) as usize;

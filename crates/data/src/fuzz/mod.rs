@@ -1,18 +1,18 @@
 //! Fuzzing of everything that reads a file. Two seconds for each target here; as long as you like by hand:
 //!
-//!     PACELINE_FUZZ_SECONDS=600 cargo test --release -p paceline-data --test fuzz -- --nocapture
+//!     PACELINE_FUZZ_SECONDS=600 cargo test --release -p paceline-data --lib fuzz -- --nocapture
 //!
 //! No input may panic, overflow the stack or take more memory than a bound that grows with its length.
 
 mod corpus;
 mod engine;
-mod memory;
+pub(crate) mod memory;
 
-use engine::Target;
-use paceline_data::example::{self, Example, FeatureKind, Sequence, Value};
-use paceline_data::shards::Index;
-use paceline_data::tfrecord::{Contents, File, Limits, Packing, Reader, Writer};
-use paceline_data::{DataError, RecordError, idx, photos};
+use self::engine::Target;
+use crate::example::{self, Example, FeatureKind, Sequence, Value};
+use crate::shards::Index;
+use crate::tfrecord::{Contents, File, Limits, Packing, Reader, Writer};
+use crate::{DataError, RecordError, idx, photos};
 use paceline_image::{Colour, Decoder, Fit, ImageError, Pixels, Resizer, Target as ImageTarget};
 
 const LIMITS: Limits = Limits { record: 8 << 20, unpacked: 16 << 20 };

@@ -1,17 +1,17 @@
 //! Sets by name and by path, what `info` says of them, and the embedded sample.
 
-#[path = "../../../tests/not_run.rs"]
-mod not_run;
+mod make_sample;
+mod parts;
 
-use not_run::not_run;
-use paceline_data::idx::{self, Idx, Packing};
-use paceline_data::{Catalogue, DataError, Features, Info, Options, Part};
+use crate::idx::{self, Idx, Packing};
+use crate::not_run::not_run;
+use crate::{Catalogue, DataError, DataPart, Features, Info, Options};
 use sha2::{Digest, Sha256};
 use std::path::Path;
 
 const SYSTEM: &str = "/usr/share/datasets/fashion-mnist";
 
-fn open(name: &str) -> Result<paceline_data::DataSet, DataError> {
+fn open(name: &str) -> Result<crate::DataSet, DataError> {
     Catalogue::with_cache("/nowhere").open(name, &Options::default())
 }
 
@@ -36,7 +36,7 @@ fn the_sample_is_the_beginning_of_fashion_mnist() {
     assert_eq!((set.train.len(), test.len(), set.train.shape(), set.train.classes()), (8000, 2000, &[28, 28][..], 10));
     assert_eq!(set.class_names[0], "T-shirt/top");
     assert_eq!(set.licence.as_deref(), Some("MIT, © 2017 Zalando SE"));
-    let memory = |part: &Part| part.memory().unwrap().clone();
+    let memory = |part: &DataPart| part.memory().unwrap().clone();
     for (part, digest) in [(memory(&set.train), TRAIN_PIXELS), (memory(&test), TEST_PIXELS)] {
         let mut hash = Sha256::new();
         for i in 0..part.len() {

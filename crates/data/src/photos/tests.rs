@@ -1,7 +1,7 @@
 //! Lists of photos: folders and tables, with the names that people have.
 
-use paceline_data::photos::{Listing, Photos};
-use paceline_data::{DataError, PhotoError};
+use crate::photos::{Listing, Photos};
+use crate::{DataError, PhotoError};
 use std::fs;
 use std::path::Path;
 
@@ -212,12 +212,12 @@ fn pipes_and_sockets_are_left_out() {
     let table = dir.path().join("t.csv");
     fs::write(&table, "a/1.jpg,a\na/pipe.jpg,a\n").unwrap();
     assert!(matches!(refused(&table), PhotoError::NotRegular { line: 2, what: "a pipe (FIFO)", .. }));
-    let error = paceline_data::open_regular(&pipe).unwrap_err().to_string();
+    let error = crate::open_regular(&pipe).unwrap_err().to_string();
     assert!(error.contains("not a regular file"), "{error}");
     let table = std::ffi::CString::new(dir.path().join("p.csv").to_str().unwrap()).unwrap();
     // SAFETY: as above.
     assert_eq!(unsafe { libc::mkfifo(table.as_ptr(), 0o600) }, 0);
     assert!(matches!(Photos::list(&dir.path().join("p.csv")), Err(DataError::Io { .. })));
-    let info = paceline_data::Catalogue::with_cache(dir.path()).info(pipe.to_str().unwrap());
+    let info = crate::Catalogue::with_cache(dir.path()).info(pipe.to_str().unwrap());
     assert!(matches!(info, Err(DataError::Io { .. })));
 }

@@ -1,14 +1,31 @@
 //! Shards with and without an index, whole and damaged.
 
-use paceline_data::example::{self, Value};
-use paceline_data::shards::{Encoding, FORMAT, Index, Records, Shard, ShardOptions, is_record_name};
-use paceline_data::tfrecord::{Packing, Writer};
-use paceline_data::{DataError, RecordError, ShardError};
+mod numbers;
+
+use crate::example::{self, Value};
+use crate::shards::{Encoding, FORMAT, Index, Records, Shard, ShardOptions, is_record_name};
+use crate::tfrecord::{Packing, Writer};
+use crate::{DataError, RecordError, ShardError};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
 const JPEG: &[u8] = &[0xff, 0xd8, 0xff, 0xe0];
+
+impl Records {
+    /// Every shard of one part (`train`, `validation`), or all where the folder has no index.
+    fn open(path: &Path, part: Option<&str>, verify: bool) -> crate::Result<Self> {
+        ShardOptions { part: part.map(String::from), verify, ..ShardOptions::default() }.records(path)
+    }
+
+    /// How many records of each class.
+    fn counts(&self) -> Vec<usize> {
+        let mut counts = vec![0; self.class_names().len()];
+        let labels = (0..self.len()).map(|index| self.label(index)).filter(|&label| label != crate::UNLABELLED);
+        labels.for_each(|label| counts[label as usize] += 1);
+        counts
+    }
+}
 
 fn image(n: usize) -> Vec<u8> {
     [JPEG, &vec![n as u8; n]].concat()
@@ -249,7 +266,7 @@ fn bad_records_are_left_out_up_to_a_limit_and_listed() {
     let bytes = two(dir.path());
     let path = dir.path().join("a-00000-of-00002");
     let starts: Vec<usize> = {
-        let file = paceline_data::tfrecord::File::open(&path, true).unwrap();
+        let file = crate::tfrecord::File::open(&path, true).unwrap();
         (0..file.len()).map(|i| file.offset(i) as usize).collect()
     };
     let open = |skip_bad| ShardOptions { skip_bad, ..ShardOptions::default() };

@@ -1,9 +1,9 @@
 //! Records whose images are lists of numbers and whose classes are one-hot, and features by other names.
 
-use paceline_data::example::{self, Value};
-use paceline_data::shards::{Encoding, FeatureNames, Records, ShardOptions};
-use paceline_data::tfrecord::{Packing, Writer};
-use paceline_data::{Catalogue, DataError, Labelled, Options, Part, RecordImages, Scratch, ShardError, Source};
+use crate::example::{self, Value};
+use crate::shards::{Encoding, FeatureNames, Records, ShardOptions};
+use crate::tfrecord::{Packing, Writer};
+use crate::{Catalogue, DataError, DataPart, Labelled, Options, RecordImages, Scratch, ShardError, Source};
 use paceline_image::Fit;
 use std::path::{Path, PathBuf};
 
@@ -90,14 +90,14 @@ fn features_by_names_of_their_own() {
     };
     check(&path, &named("x", "y"), 20);
     let error = Records::open(&path, None, true).err().unwrap();
-    assert!(error.to_string().contains("--set data.image=NAME"), "{error}");
+    assert!(error.to_string().contains("data.image=NAME"), "{error}");
     let error = named("x", "z").records(&path).err().unwrap();
     assert!(matches!(error, DataError::Shards(ShardError::NoSuchFeatures { .. })), "{error}");
     assert!(error.to_string().contains("label, x, y") || error.to_string().contains("x, y, label"), "{error}");
     // The whole set, as training opens it.
     let names = FeatureNames { image: Some("x".into()), label: Some("y".into()) };
     let set = Catalogue::with_cache(temp.path()).open(path.to_str().unwrap(), &Options { names, ..Options::default() });
-    assert!(matches!(set.unwrap().train, Part::Stream(source) if source.len() == 20));
+    assert!(matches!(set.unwrap().train, DataPart::Stream(source) if source.len() == 20));
 }
 
 #[test]

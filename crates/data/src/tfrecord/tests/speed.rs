@@ -1,12 +1,12 @@
 //! How fast records are read from the page cache, against copying the same bytes.
 //!
-//!     cargo run --release -p paceline-data --example records_speed -- FOLDER|FILE [ROUNDS]
+//!     PACELINE_RECORDS=FOLDER|FILE cargo test --release -p paceline-data --lib records_speed -- --ignored --nocapture
 //!
 //! The ways are measured in turn, each round opens the files anew, and the best round counts: what is compared is what
 //! the work costs, not what else the machine did. `touch` reads one byte of each page: what any reader of a map pays.
 
-use paceline_data::shards::record_files;
-use paceline_data::tfrecord::{Contents, File, Limits, Reader};
+use crate::shards::record_files;
+use crate::tfrecord::{Contents, File, Limits, Reader};
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// Bytes and records that a way of reading has seen.
 type Seen = (u64, u64);
 
-type Way = (&'static str, fn(&Path, &mut Vec<u8>) -> paceline_data::Result<Seen>);
+type Way = (&'static str, fn(&Path, &mut Vec<u8>) -> crate::Result<Seen>);
 
 const WAYS: [Way; 7] = [
     ("read into a buffer", |path, buffer| {
@@ -53,7 +53,7 @@ const WAYS: [Way; 7] = [
     }),
 ];
 
-fn scan(path: &Path, verify: bool) -> paceline_data::Result<Seen> {
+fn scan(path: &Path, verify: bool) -> crate::Result<Seen> {
     let contents = Contents::open(path, &Limits::default(), false)?;
     let mut records = 0;
     for record in contents.scan(verify) {
@@ -63,19 +63,17 @@ fn scan(path: &Path, verify: bool) -> paceline_data::Result<Seen> {
     Ok((contents.bytes().len() as u64, records))
 }
 
-fn main() -> paceline_data::Result<()> {
-    let mut arguments = std::env::args().skip(1);
-    let Some(what) = arguments.next() else {
-        eprintln!("usage: records_speed FOLDER|FILE [ROUNDS]");
-        std::process::exit(2);
-    };
-    let rounds: usize = arguments.next().map_or(20, |n| n.parse().expect("a number of rounds"));
+#[test]
+#[ignore = "measures, and compares nothing"]
+fn records_speed() -> crate::Result<()> {
+    const ROUNDS: usize = 20;
+    let what = std::env::var_os("PACELINE_RECORDS").expect("PACELINE_RECORDS names a folder or a file of records");
     let what = PathBuf::from(what);
     let files = if what.is_dir() { record_files(&what)? } else { vec![what] };
 
     let mut best = [(Duration::MAX, (0, 0)); WAYS.len()];
     let mut buffer = Vec::new();
-    for _ in 0..=rounds {
+    for _ in 0..=ROUNDS {
         for ((_, way), best) in WAYS.iter().zip(&mut best) {
             let start = Instant::now();
             let mut seen = (0, 0);

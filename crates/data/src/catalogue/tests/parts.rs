@@ -1,10 +1,10 @@
 //! Sets that come in parts: folders `train` and `val`, shards named so, tables with a column `split`, a validation set of
 //! its own. What is ambiguous is refused.
 
-use paceline_data::example::{self, Value};
-use paceline_data::photos::Listing;
-use paceline_data::tfrecord::{Packing, Writer};
-use paceline_data::{Catalogue, DataError, DataSet, Options, Part, PhotoError, Result, Role, ShardError, Split};
+use crate::example::{self, Value};
+use crate::photos::Listing;
+use crate::tfrecord::{Packing, Writer};
+use crate::{Catalogue, DataError, DataPart, DataSet, Options, PhotoError, Result, Role, ShardError, Split};
 use paceline_image::{Pixels, encode_png};
 use std::fs;
 use std::path::Path;
@@ -35,7 +35,7 @@ fn refused(path: &Path) -> PhotoError {
 }
 
 /// How many samples of each class a part has.
-fn counts(part: &Part) -> Vec<usize> {
+fn counts(part: &DataPart) -> Vec<usize> {
     let mut counts = vec![0; part.classes()];
     (0..part.len()).for_each(|index| counts[part.label(index) as usize] += 1);
     counts

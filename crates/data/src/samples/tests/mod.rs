@@ -1,7 +1,9 @@
 //! Samples in memory and the split: what the engine and the configuration rely on.
 
-use paceline_data::split::{Indices, stratified};
-use paceline_data::{
+mod identity;
+
+use crate::split::{Indices, stratified};
+use crate::{
     Catalogue, DataError, DataSet, Fake, FakeSpec, Features, Labelled, Options, Samples, Split, Subset, Table,
 };
 use proptest::prelude::*;

@@ -1,8 +1,8 @@
 //! The IDX reader at its boundary: round trips, files of every wrong kind, and headers that lie.
 
+use crate::idx::{self, Element, Idx, Packing};
+use crate::{DataError, ImageSet};
 use flate2::{Compression, write::GzEncoder};
-use paceline_data::idx::{self, Element, Idx, Packing};
-use paceline_data::{DataError, ImageSet};
 use proptest::prelude::*;
 use std::io::Write;
 use std::path::Path;

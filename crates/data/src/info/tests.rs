@@ -1,9 +1,9 @@
 //! What `info` says of every kind of file and folder, and the images it writes.
 
-use paceline_data::example::{self, FeatureKind, Value};
-use paceline_data::info::{Content, InfoOptions, PhotosInfo, RecordsInfo};
-use paceline_data::tfrecord::{Packing, Writer};
-use paceline_data::{Catalogue, DataError, Info};
+use crate::example::{self, FeatureKind, Value};
+use crate::info::{Content, InfoOptions, PhotosInfo, RecordsInfo};
+use crate::tfrecord::{Packing, Writer};
+use crate::{Catalogue, DataError, Info};
 use paceline_image::{Chroma, Colour, Decoder, Encoder, Limits, Pixels, encode_png};
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -3,14 +3,14 @@
 //! An input that makes the target behave in a way not seen before (another kind of result) joins the corpus, so that
 //! mutations pile up. Everything follows from the seed: the same seed and number of executions give the same inputs.
 
-use crate::memory::peak;
+use super::memory::peak;
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// What is fuzzed.
-pub struct Target {
+pub(crate) struct Target {
     /// The name of the test.
     pub name: &'static str,
     /// Valid inputs to begin with.
@@ -35,7 +35,7 @@ fn variable<T: std::str::FromStr>(name: &str) -> Option<T> {
 
 impl Target {
     /// Runs for `PACELINE_FUZZ_SECONDS` (2), from `PACELINE_FUZZ_SEED`; or the one input of `PACELINE_FUZZ_REPLAY`.
-    pub fn fuzz(self) {
+    pub(crate) fn fuzz(self) {
         if let Ok(path) = std::env::var("PACELINE_FUZZ_REPLAY") {
             let input = std::fs::read(&path).unwrap_or_else(|e| panic!("cannot read {path}: {e}"));
             println!("{}: {}", self.name, self.execute(&input).unwrap_or_else(|e| panic!("{e}")));
@@ -104,7 +104,7 @@ impl Target {
         let path: PathBuf = std::env::temp_dir().join(format!("paceline-fuzz-{name}-{seed}-{executions}"));
         let kept = std::fs::write(&path, input);
         panic!(
-            "{name}, seed {seed}, execution {executions}: {why}\nthe input is in {} ({kept:?}); replay it with\n  PACELINE_FUZZ_REPLAY={} cargo test -p paceline-data --test fuzz {name} -- --nocapture",
+            "{name}, seed {seed}, execution {executions}: {why}\nthe input is in {} ({kept:?}); replay it with\n  PACELINE_FUZZ_REPLAY={} cargo test -p paceline-data --lib fuzz::{name} -- --nocapture",
             path.display(),
             path.display()
         )
@@ -112,7 +112,7 @@ impl Target {
 }
 
 /// SplitMix64: small, seeded, the same everywhere.
-pub struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
     fn next(&mut self) -> u64 {

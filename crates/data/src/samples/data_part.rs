@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 /// A part of a set. What does not need the values (length, shape, labels) is asked of either kind alike.
 #[derive(Clone)]
-pub enum Part {
+pub enum DataPart {
     /// All values are in memory.
     Memory(Arc<dyn Samples>),
     /// Values are fetched and decoded when they are needed.
     Stream(Arc<dyn Source>),
 }
 
-impl Part {
+impl DataPart {
     /// The samples, if they are in memory.
     pub fn memory(&self) -> Option<&Arc<dyn Samples>> {
         match self {
@@ -23,7 +23,7 @@ impl Part {
         }
     }
 
-    /// Some samples of this part; see [`Subset::new`].
+    /// The samples of the given indices, in that order; an index may occur more than once.
     ///
     /// # Errors
     /// [`DataError::IndexOutOfRange`](crate::DataError::IndexOutOfRange).
@@ -35,7 +35,7 @@ impl Part {
     }
 }
 
-impl Deref for Part {
+impl Deref for DataPart {
     type Target = dyn Labelled;
 
     fn deref(&self) -> &(dyn Labelled + 'static) {
@@ -46,7 +46,7 @@ impl Deref for Part {
     }
 }
 
-impl<S: Samples + 'static> From<S> for Part {
+impl<S: Samples + 'static> From<S> for DataPart {
     fn from(samples: S) -> Self {
         Self::Memory(Arc::new(samples))
     }

@@ -1,12 +1,9 @@
 //! Attacks on the readers of records and Examples, by name. Each must end in an error that says where, in little memory.
 
-#[path = "fuzz/memory.rs"]
-mod memory;
-
-use memory::peak;
-use paceline_data::example::{Example, Sequence};
-use paceline_data::tfrecord::{Contents, File, Limits, Packing, Reader, Writer, masked_crc};
-use paceline_data::{DataError, ExampleError, RecordError, Result};
+use crate::example::{Example, Sequence};
+use crate::fuzz::memory::peak;
+use crate::tfrecord::{Contents, File, Limits, Packing, Reader, Writer, masked_crc};
+use crate::{DataError, ExampleError, RecordError, Result};
 
 const MIB: i64 = 1 << 20;
 
@@ -267,9 +264,9 @@ fn examples_are_read_as_protobuf_demands() {
 /// Each file is within its own limit, all of them together are not.
 #[test]
 fn packed_files_have_a_limit_for_the_whole_set() {
-    use paceline_data::example::{self, Value};
-    use paceline_data::shards::ShardOptions;
-    use paceline_data::tfrecord::Memory;
+    use crate::example::{self, Value};
+    use crate::shards::ShardOptions;
+    use crate::tfrecord::Memory;
     use std::sync::Arc;
     let dir = tempfile::tempdir().unwrap();
     let mut record = Vec::new();
@@ -295,16 +292,15 @@ fn packed_files_have_a_limit_for_the_whole_set() {
 /// Records without content cost more in memory than on disk.
 #[test]
 fn records_by_the_million_have_a_limit() {
-    use paceline_data::shards::ShardOptions;
-    use paceline_data::tfrecord::Memory;
+    use crate::shards::ShardOptions;
+    use crate::tfrecord::Memory;
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("many.tfrec");
     let mut writer = Writer::new(Vec::new(), Packing::Plain);
     // An Example with an empty image and class 0.
     let mut record = Vec::new();
-    let features =
-        [("class", paceline_data::example::Value::Ints(&[0])), ("image", paceline_data::example::Value::Bytes(&[b""]))];
-    paceline_data::example::write(&features, &mut record);
+    let features = [("class", crate::example::Value::Ints(&[0])), ("image", crate::example::Value::Bytes(&[b""]))];
+    crate::example::write(&features, &mut record);
     (0..20_000).for_each(|_| writer.write(&record).unwrap());
     std::fs::write(&path, writer.finish().unwrap()).unwrap();
     let open = |limit: u64| {

@@ -51,7 +51,7 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 /// What `run` returns, and the most memory that this thread held meanwhile beyond what it held before.
-pub fn peak<T>(run: impl FnOnce() -> T) -> (T, i64) {
+pub(crate) fn peak<T>(run: impl FnOnce() -> T) -> (T, i64) {
     let before = HELD.get();
     PEAK.set(before);
     let result = run();
