@@ -158,6 +158,17 @@ pub fn values<T: Element>(staging: &Staging) -> &[T] {
     unsafe { std::slice::from_raw_parts(staging.bytes().as_ptr().cast(), staging.len()) }
 }
 
+/// The numbers in it, to be changed.
+///
+/// # Panics
+/// If they are of another type, or may only be read.
+pub fn values_mut<T: Element>(staging: &mut Staging) -> &mut [T] {
+    assert_eq!(staging.dtype(), T::DTYPE, "numbers of another type");
+    let len = staging.len();
+    // SAFETY: an exclusive loan of `len` initialised elements, aligned for their type.
+    unsafe { std::slice::from_raw_parts_mut(staging.bytes_mut().as_mut_ptr().cast(), len) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-pub use paceline_base::staging::{Element, stage, values};
+pub use paceline_base::staging::{Element, stage, values, values_mut};
 
 /// A message under way whose content others may read meanwhile.
 #[must_use]

@@ -13,8 +13,9 @@
 //! use paceline_kernels::Reference;
 //! use std::sync::Arc;
 //!
-//! let made_up = paceline_data::FakeSpec { shape: vec![4], classes: 3, count: 60 };
-//! let data = paceline_data::Fake::train(&made_up, 1);
+//! let features = (0..240).map(|i| (i * i % 17) as f32 / 17.0).collect();
+//! let labels = (0..60).map(|i| i % 3).collect();
+//! let data = paceline_data::Table::new(vec![4], features, labels, 3)?;
 //! let graph = paceline_graph::Graph::build("softmax", &paceline_graph::presets::softmax(), &[4], 3, 0.0)?;
 //! let plan = paceline_plan::Plan::data_parallel(1);
 //! let batches = paceline_plan::Batches { train: vec![60], evaluate: vec![] };
@@ -27,7 +28,7 @@
 //! let row = |row| row;
 //! let mut step = |step| {
 //!     let args = StepArgs { seed: 1, step, rate: 0.1, scale: 1.0 / 60.0 };
-//!     rank.step(0, &Batch::new(&data, &row), &args, 0.0)
+//!     rank.step(0, &Batch::new(&data, &row), &args)
 //! };
 //! let first = step(0)?.loss;
 //! assert!(step(1)?.loss < first);
@@ -35,13 +36,15 @@
 //! ```
 
 pub mod checkpoint;
+mod control;
 mod init;
 mod program;
 mod rank;
 mod train;
 
+pub use control::{Agreement, Control};
 pub use rank::{Batch, Next, Rank, Rows, StepResult};
 pub use train::{
-    Best, CheckpointEvery, Control, Ended, EpochEvent, Input, Observer, Outcome, Scores, StepEvent, TrainJob,
-    TrainOptions, TrainState, evaluate, train,
+    Best, CheckpointEvery, Ended, EpochEvent, Input, Observer, Outcome, Scores, StepEvent, TrainJob, TrainOptions,
+    TrainState, evaluate, train,
 };

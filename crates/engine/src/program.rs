@@ -12,7 +12,7 @@ use std::ops::Range;
 /// One instruction of one rank.
 #[derive(Debug)]
 pub(crate) enum Instruction {
-    /// Clear the metrics and put the rank's wish into the control word.
+    /// Clear the metrics.
     Begin(BufferId),
     /// Put part of each of these samples into a buffer.
     Load { buffer: BufferId, rows: Range<usize>, walk: Strided, len: usize },

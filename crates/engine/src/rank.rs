@@ -7,11 +7,11 @@ use crate::program::{self, Instruction, Program};
 use paceline_base::collective::Exchange;
 use paceline_base::kernel::{BufferId, Call, StepArgs, Values};
 use paceline_base::staging::Lend;
-use paceline_base::{Error, Result, TimeSplit};
-use paceline_comm::{Comm, GroupId, Ticket};
+use paceline_base::{Error, Result, Staging, TimeSplit};
+use paceline_comm::{Collective, Comm, GroupId, Ticket, host};
 use paceline_data::{Features, Samples, Supply};
 use paceline_kernels::{Busy, Device, Event, Work};
-use paceline_plan::{BufferKey, Schedule};
+use paceline_plan::{BufferKey, METRICS, Schedule};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -78,8 +78,6 @@ pub struct StepResult {
     pub correct: f64,
     /// Samples that were counted, over all ranks.
     pub count: f64,
-    /// Sum of the ranks' control words.
-    pub control: f64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -196,6 +194,10 @@ pub struct Rank<D: Device, C: Comm> {
     announced: Option<u64>,
     labels: Vec<f32>,
     sequence: u64,
+    /// All ranks, if there are several.
+    everyone: Option<GroupId>,
+    /// What control messages travel in.
+    words: Option<Staging>,
     times: TimeSplit,
     waited: Duration,
     busy: Busy,
@@ -209,6 +211,7 @@ impl<D: Device, C: Comm> Rank<D, C> {
             return Err(Error::internal(format!("a schedule of {} ranks on {} ranks", schedule.ranks, comm.size())));
         }
         let groups = program::groups(&schedule, &mut comm)?;
+        let everyone = groups.get(&(0..schedule.ranks).collect::<Vec<_>>()).copied();
         let programs =
             (0..schedule.phases.len()).map(|p| program::program(&schedule, p, rank, &groups, device.wants_retired()));
         let programs: Arc<[Program]> = programs.collect::<Result<_>>()?;
@@ -233,6 +236,8 @@ impl<D: Device, C: Comm> Rank<D, C> {
             announced: None,
             labels: Vec::with_capacity(rows),
             sequence: 0,
+            everyone,
+            words: None,
             times: TimeSplit::default(),
             waited: Duration::ZERO,
             busy: Busy::default(),
@@ -249,6 +254,19 @@ impl<D: Device, C: Comm> Rank<D, C> {
         self.programs[phase].samples
     }
 
+    /// Adds these words up over all ranks, which must all come here. Allocates only the first time.
+    pub(crate) fn add_up<const N: usize>(&mut self, words: &mut [f64; N]) -> Result<()> {
+        let Some(group) = self.everyone else { return Ok(()) };
+        let mut staging = self.words.take().filter(|s| s.len() == N).unwrap_or_else(|| host::stage(words));
+        host::values_mut::<f64>(&mut staging).copy_from_slice(words);
+        let seq = self.take_sequence(1);
+        let ticket = self.comm.start(Collective::AllReduce.into(), group, seq, staging)?;
+        let staging = self.comm.wait(ticket)?;
+        words.copy_from_slice(host::values::<f64>(&staging));
+        self.words = Some(staging);
+        Ok(())
+    }
+
     /// Takes the next `count` sequence numbers, as every rank must do alike.
     pub(crate) fn take_sequence(&mut self, count: u64) -> u64 {
         self.sequence += count;
@@ -260,8 +278,8 @@ impl<D: Device, C: Comm> Rank<D, C> {
         std::mem::take(&mut self.times)
     }
 
-    /// Executes one step. `control` is this rank's wish; the result holds the sum of all ranks' wishes.
-    pub fn step(&mut self, phase: usize, batch: &Batch<'_>, args: &StepArgs, control: f64) -> Result<StepResult> {
+    /// Executes one step.
+    pub fn step(&mut self, phase: usize, batch: &Batch<'_>, args: &StepArgs) -> Result<StepResult> {
         let programs = self.programs.clone();
         let program = &programs[phase];
         let base = self.sequence;
@@ -288,7 +306,7 @@ impl<D: Device, C: Comm> Rank<D, C> {
             clock.turn_to(Doing::of(instruction), &mut self.device);
             match instruction {
                 Instruction::Begin(metrics) => {
-                    self.device.load(*metrics, 0, Values::F64(&[0.0, 0.0, 0.0, control]))?;
+                    self.device.load(*metrics, 0, Values::F64(&[0.0; METRICS]))?;
                 }
                 Instruction::Load { buffer, rows, walk, len } => {
                     let sample_rows = &self.rows;
@@ -345,12 +363,15 @@ impl<D: Device, C: Comm> Rank<D, C> {
         self.earlier = (!program.left_over.is_empty()).then_some(EarlierStep { phase, args: *args, half });
         self.finished[..program.left_over.len()].fill(false);
         clock.turn_to(Doing::Device, &mut self.device);
-        let mut metrics = [0.0; 4];
+        let mut metrics = [0.0; METRICS];
         self.device.read(program.metrics, &mut metrics)?;
-        self.issue_ready()?;
+        // All events up to here have fired: nothing is due when other messages may follow.
+        while !self.due.is_empty() {
+            self.issue_next(&mut clock)?;
+        }
         self.count(clock);
-        let [loss, correct, count, control] = metrics;
-        Ok(StepResult { loss, correct, count, control })
+        let [loss, correct, count] = metrics;
+        Ok(StepResult { loss, correct, count })
     }
 
     /// Does what the last step left to the next one. Before it parameters are not what they should be after that step: evaluation,

@@ -1,7 +1,8 @@
-//! The training loop of one rank. Every rank runs the same loop and takes the same decisions, because all it decides on
-//! (loss, counts, wishes) is summed over the ranks first.
+//! The training loop of one rank. Every rank runs the same loop and takes the same decisions, because what it decides on is the
+//! same on all: loss and counts are summed over the ranks, and wishes come from rank 0 by [control messages](crate::control).
 
 use crate::checkpoint::{self, Saver};
+use crate::control::{Agreement, Control};
 use crate::rank::{Batch, Next, Rank, StepResult};
 use paceline_base::kernel::StepArgs;
 use paceline_base::units::GlobalBatch;
@@ -26,26 +27,6 @@ pub enum CheckpointEvery {
     Steps(u64),
     /// After so many seconds, and after an epoch that is the best so far.
     Seconds(f64),
-}
-
-/// What rank 0 wishes for all.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Control {
-    /// End after this step, with a checkpoint.
-    pub stop: bool,
-    /// Write a checkpoint after this step.
-    pub checkpoint: bool,
-}
-
-impl Control {
-    fn encode(self) -> f64 {
-        f64::from(u8::from(self.stop) + 2 * u8::from(self.checkpoint))
-    }
-
-    fn decode(word: f64) -> Self {
-        let word = word as u8;
-        Self { stop: word & 1 != 0, checkpoint: word & 2 != 0 }
-    }
 }
 
 /// Everything that steers the loop.
@@ -235,7 +216,7 @@ pub trait Observer {
     /// Time spent on a checkpoint outside steps.
     fn checkpoint(&mut self, seconds: f64);
 
-    /// Before every step: what rank 0 wishes. Wishes of other ranks are not asked for.
+    /// Now and then, before a step: what rank 0 wishes. Wishes of other ranks are not asked for.
     fn wish(&mut self) -> Control;
 }
 
@@ -326,7 +307,7 @@ pub fn train<D: Device, C: Comm>(
     let TrainJob { training, validation, options, .. } = *job;
     progress = progress.completed(options.monitor);
     let steps_per_epoch = options.batch.steps_per_epoch(training.len()) as u64;
-    let leader = rank.number() == 0;
+    let mut agreement = Agreement::new(progress.step);
     let mut last_checkpoint = Instant::now();
     let mut saved_at = progress.step;
     let save = |rank: &mut Rank<D, C>, progress: &TrainState, best: bool, observer: &mut dyn Observer| -> Result<()> {
@@ -349,13 +330,13 @@ pub fn train<D: Device, C: Comm>(
                 rank.drain()?;
                 return Ok(Outcome { ended: Ended::Done, progress });
             }
-            let mut control = Control::default();
-            if leader {
-                control = observer.wish();
+            let agreed = agreement.before_step(rank, progress.step, || {
+                let mut wish = observer.wish();
                 if let CheckpointEvery::Seconds(s) = options.checkpoint {
-                    control.checkpoint |= last_checkpoint.elapsed().as_secs_f64() >= s;
+                    wish.checkpoint |= last_checkpoint.elapsed().as_secs_f64() >= s;
                 }
-            }
+                wish
+            })?;
             let index = progress.step_in_epoch as usize;
             let samples = options.batch.at(index, training.len());
             let rate = (options.rate)(progress.step);
@@ -379,7 +360,7 @@ pub fn train<D: Device, C: Comm>(
                 Input::Supply { supply, len } => Batch::supplied(supply, epoch * len as u64 + start as u64, samples),
             };
             let args = StepArgs { seed: options.seed, step: progress.step, rate, scale: 1.0 / samples as f64 };
-            let result = rank.step(phase, &batch, &args, control.encode())?;
+            let result = rank.step(phase, &batch, &args)?;
             let (loss, accuracy) = (result.loss / result.count, result.correct / result.count);
             if !loss.is_finite() {
                 let kept = if saved_at > 0 { "; the last good checkpoint is kept" } else { "" };
@@ -403,7 +384,6 @@ pub fn train<D: Device, C: Comm>(
             });
             progress.step += 1;
             progress.step_in_epoch += 1;
-            let agreed = Control::decode(result.control);
             due = match options.checkpoint {
                 CheckpointEvery::Steps(n) => progress.step.is_multiple_of(n),
                 _ => agreed.checkpoint,
@@ -488,7 +468,7 @@ pub fn evaluate<D: Device, C: Comm>(
             Input::Supply { supply, len } => Batch::supplied(supply, pass * len as u64 + start as u64, count),
         };
         let args = StepArgs { seed: options.seed, step: 0, rate: 0.0, scale: 1.0 / count as f64 };
-        scores.add(&rank.step(phase, &batch, &args, 0.0)?);
+        scores.add(&rank.step(phase, &batch, &args)?);
         start += count;
     }
     rank.take_times(); // evaluation is timed as a whole

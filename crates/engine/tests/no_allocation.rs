@@ -107,7 +107,7 @@ fn allocations(graph: &Graph, plan: &Plan, threads: usize, fed: bool) -> usize {
                         };
                         position += count as u64;
                         let args = StepArgs { seed: 1, step, rate: 0.01, scale: 1.0 / count as f64 };
-                        rank.step(phase, &batch, &args, 0.0).unwrap();
+                        rank.step(phase, &batch, &args).unwrap();
                         if step % 4 == 3 {
                             rank.drain().unwrap();
                         }
@@ -118,7 +118,7 @@ fn allocations(graph: &Graph, plan: &Plan, threads: usize, fed: bool) -> usize {
                     // Nobody leaves (and frees, or joins) while rank 0 still counts.
                     let batch = Batch::new(data, &same);
                     let args = StepArgs { seed: 1, step: 60, rate: 0.01, scale: 1.0 / 32.0 };
-                    rank.step(0, &batch, &args, 0.0).unwrap();
+                    rank.step(0, &batch, &args).unwrap();
                 })
             })
             .collect();

@@ -69,7 +69,7 @@ pub struct TaskKey {
 /// What a buffer is to the segment that makes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum BufferRole {
-    /// `[loss, correct, count, control]`; the part is the rank.
+    /// `[loss, correct, count]`; the part is the rank.
     Metrics,
     /// What a part makes.
     Output,

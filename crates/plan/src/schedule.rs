@@ -19,9 +19,9 @@ use std::sync::Arc;
 /// What a task does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum TaskKind {
-    /// Sets the rank's metrics to zero and its control word to the rank's wish.
+    /// Sets the rank's metrics to zero.
     Begin {
-        /// `[loss, correct, count, control]`
+        /// `[loss, correct, count]`
         metrics: BufferKey,
     },
     /// Puts a region of the data into a buffer.
@@ -274,8 +274,8 @@ pub fn metrics(rank: usize) -> BufferKey {
     BufferKey::new(SegmentKey::Begin, BufferRole::Metrics, rank)
 }
 
-/// Elements of the metrics: loss, correct, count, and the control word.
-pub const METRICS: usize = 4;
+/// Elements of the metrics: loss, correct, count.
+pub const METRICS: usize = 3;
 
 impl Task {
     /// Calls `f` with each buffer that it reads or writes: rank, buffer, whether it writes.

@@ -421,7 +421,7 @@ impl Predictor {
                 Source::Stream(_, feed) => Batch::supplied(*feed, start as u64, rows),
             };
             let args = StepArgs { seed: 0, step: 0, rate: 0.0, scale: 1.0 / rows as f64 };
-            let result = ready.rank.step(phase, &batch, &args, 0.0)?;
+            let result = ready.rank.step(phase, &batch, &args)?;
             self.outputs.resize(rows * classes, 0.0);
             ready.rank.device.read(ready.outputs[phase], &mut self.outputs)?;
             let errors = match &source {

@@ -137,8 +137,8 @@ pub(crate) fn run_from<D: Device + 'static>(
         train_on(graph, schedule, &make, data, batch, steps.clone(), checkpoint, defers)
     };
     let plain = on(Around::Nothing);
-    for around in &Around::ALL[1..] {
-        let other = on(*around);
+    for around in [Around::Checked, Around::Queued(u64::MAX)] {
+        let other = on(around);
         assert_eq!(other.results, plain.results, "{around:?}");
         assert_eq!(distance(&other.snapshot, &plain.snapshot).0, 0.0, "{around:?}");
         assert_eq!((&other.received, &other.allocated), (&plain.received, &plain.allocated), "{around:?}");
@@ -199,7 +199,7 @@ pub(crate) fn train_on(
                         let at = |row| order.at(epoch as u64, start + row);
                         let b = Batch::new(data, &at);
                         let args = StepArgs { seed: 9, step: step as u64, rate: 0.05, scale: 1.0 / count as f64 };
-                        results.push(rank.step(phase, &b, &args, 0.0).unwrap());
+                        results.push(rank.step(phase, &b, &args).unwrap());
                         if !defers(step) {
                             rank.drain().unwrap();
                         }
@@ -211,7 +211,7 @@ pub(crate) fn train_on(
                     let at = |row| row;
                     let b = Batch::new(data, &at);
                     let args = StepArgs { seed: 9, step: 0, rate: 0.0, scale: 1.0 / data.len() as f64 };
-                    results.push(rank.step(phase, &b, &args, 0.0).unwrap());
+                    results.push(rank.step(phase, &b, &args).unwrap());
                     let received = rank.comm.counters().received.clone();
                     let allocated = rank.device.allocated_bytes();
                     (gather(&mut rank, graph).unwrap(), results, received, allocated)

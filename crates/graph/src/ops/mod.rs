@@ -95,7 +95,7 @@ pub enum Role {
     ParamGrad(usize),
     /// Class labels of the part's samples.
     Labels,
-    /// The rank's `[loss, correct, count, control]`.
+    /// The rank's `[loss, correct, count]`.
     Metrics,
     /// The part's i-th [saved](Operator::saved) buffer.
     Saved(usize),

@@ -19,7 +19,7 @@ use paceline_comm::{Comm, threads};
 use paceline_config::{CacheName, Config};
 use paceline_data::{Labelled, Order, Preview, Samples};
 use paceline_engine::checkpoint::initialize;
-use paceline_engine::{Batch, Next, Rank};
+use paceline_engine::{Agreement, Batch, Control, Next, Rank};
 use paceline_graph::Graph;
 use paceline_kernels::{Device, Tuning};
 use paceline_plan::{Batches, PhaseKind, Schedule, Settings, UpdateMode, lower};
@@ -279,7 +279,7 @@ fn try_steps(
         .schedule
         .phase(PhaseKind::Train, batch)
         .ok_or_else(|| Error::internal("the trial's step was not planned"))?;
-    let leader = rank.number() == 0;
+    let mut agreement = Agreement::new(0);
     let mut begin = Instant::now();
     let (mut steps, mut cold, mut brief) = (0u64, 0u64, false);
     loop {
@@ -291,11 +291,12 @@ fn try_steps(
         let rows = Batch { id: Some(steps), next, ..Batch::new(memory, &at) };
         let args = StepArgs { seed: 1, step: steps, rate: 1e-4, scale: 1.0 / batch as f64 };
         let elapsed = begin.elapsed().as_secs_f64();
-        // The end is agreed on through the step's own sum, as in training.
-        let enough = leader && (long || brief || steps >= 4 && elapsed > BUDGET);
-        let result = rank.step(phase, &rows, &args, f64::from(u8::from(enough)))?;
+        // The end is agreed on as in training.
+        let enough = long || brief || steps >= 4 && elapsed > BUDGET;
+        let agreed = agreement.before_step(&mut rank, steps, || Control { stop: enough, checkpoint: false })?;
+        rank.step(phase, &rows, &args)?;
         steps += 1;
-        if result.control > 0.0 {
+        if agreed.stop {
             let seconds = begin.elapsed().as_secs_f64() / ((steps - cold) as usize * batch) as f64;
             return Ok(Trial { seconds, steps: steps - cold });
         }

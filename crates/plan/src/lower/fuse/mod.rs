@@ -14,7 +14,10 @@ use paceline_base::op::Activation;
 use paceline_graph::NodeId;
 use std::sync::Arc;
 
-/// Joins what can be joined within these segments, in issue order. Each rule is tried on every kernel and says with which others it joined it.
+/// Joins a kernel with others if the device takes them as one, and says with which.
+type Rule = fn(&mut Work, At, &[Fusion]) -> Vec<At>;
+
+/// Joins what can be joined within these segments, in issue order.
 ///
 /// `alone` are the buckets that one rank holds; `joined` gets the nodes whose tasks now do the work of one another.
 pub(super) fn fuse<'b>(
@@ -24,14 +27,13 @@ pub(super) fn fuse<'b>(
     devices: &Devices,
     joined: &mut HashSet<[NodeId; 2]>,
 ) {
-    let passes: [fn(&mut Work, At, &[Fusion]) -> Vec<At>; 4] =
-        [with_activation, pool::with_pool, through_activation, batch_norm::through_activation];
-    for pass in passes {
+    let rules: [Rule; 4] = [with_activation, pool::with_pool, through_activation, batch_norm::through_activation];
+    for rule in rules {
         for key in segments {
             for at in work.tasks(key) {
                 let fusions = devices.fusions(work.task(at).rank);
                 if !fusions.is_empty() && work.call(at).is_some() {
-                    let others = pass(work, at, fusions);
+                    let others = rule(work, at, fusions);
                     let pair = |other: At| Some([work.key(at).node()?, work.key(other).node()?]);
                     joined.extend(others.into_iter().filter_map(pair));
                 }
