@@ -118,10 +118,10 @@ fn work_is_done_later_and_who_forgets_an_event_fails() {
 #[test]
 fn queued_work_that_fails_is_an_error() {
     let mut device = ready(Queued::new(cpu(), u64::MAX));
-    let bad = relu(X, Y);
+    let next = relu(Y, X);
     device.load(X, 9, Values::F64(&[1.0; 16])).unwrap(); // 9 + 16 elements of 16
     let event = device.pack(Y, Lend::Read).unwrap();
-    for error in [device.wait(event).err(), device.has_fired(event).err(), device.submit(&bad, &STEP).err()] {
+    for error in [device.wait(event).err(), device.has_fired(event).err(), device.submit(&next, &STEP).err()] {
         let error = error.expect("the load failed");
         assert!(error.message().contains("queued work panicked"), "{error}");
     }
