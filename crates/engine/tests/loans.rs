@@ -6,7 +6,7 @@ use common::nets::net;
 use common::{Around, SOME_DEFER, Toy, random_plan, schedule, train_on};
 use paceline_base::optim::Rule;
 use paceline_kernels::{Cpu, CpuOptions, Reference};
-use paceline_plan::{UpdateMode, lay_out_with_loans_cut_short};
+use paceline_plan::{MicroBatches, UpdateMode, lay_out_with_loans_cut_short};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const NET: &str = "a conv channels=4 kernel=3 pad=1\nact relu\nb conv channels=4 kernel=3\nflat flatten\n\
@@ -20,7 +20,7 @@ fn fails(around: Around, dice: u64, cut_short: bool) -> Option<bool> {
         0 => around.wrap(Cpu::new(CpuOptions::default()).unwrap()),
         _ => around.wrap(Reference::new()),
     };
-    let mut schedule = schedule(&graph, &plan, Rule::Sgd, &make, &data, 3);
+    let mut schedule = schedule(&graph, &plan, Rule::Sgd, &make, &data, 3, MicroBatches::One);
     if cut_short {
         let right = schedule.memory.clone();
         lay_out_with_loans_cut_short(&mut schedule);

@@ -3,12 +3,14 @@
 
 mod common;
 
-use common::{Toy, random_plan, run, run_from, same, simulator_agrees, two_plans};
+use common::{
+    SOME_DEFER, Toy, random_plan, run, run_from, run_in, same, simulator_agrees, simulator_agrees_in, two_plans,
+};
 use paceline_base::op::Activation;
 use paceline_base::optim::Rule;
 use paceline_graph::{Graph, LayerSpec, model_file};
 use paceline_kernels::{Cpu, CpuOptions, Reference};
-use paceline_plan::{Plan, UpdateMode};
+use paceline_plan::{MicroBatches, Plan, UpdateMode};
 use proptest::prelude::*;
 
 const RULES: [Rule; 6] = [
@@ -128,6 +130,25 @@ fn what_is_left_to_the_next_step_is_done_there() {
             assert_eq!(same(&never, &always, f64::MIN_POSITIVE), Ok(()));
             assert_eq!(never.received, always.received);
         }
+    }
+}
+
+/// An order with two micro-batches, whose gradients are added up, is an order of the same step.
+#[test]
+fn micro_batches_equal_one_batch() {
+    for (kind, dice) in [(0, 1u64), (1, 2), (2, 3), (3, 4), (3, 5)] {
+        let (graph, data) = (graph(kind), Toy::new(23, &[3, 4], 5));
+        for plan in
+            [Plan::data_parallel(1), Plan::data_parallel(3), random_plan(&graph, 4, dice, UpdateMode::Sharded, 40)]
+        {
+            let go = |micro| {
+                let device = Reference::with_fusions;
+                run_in(&graph, &plan, RULES[3], device, &data, 8, 0..6, None, SOME_DEFER, micro)
+            };
+            let (one, two) = (go(MicroBatches::One), go(MicroBatches::InTurn(2)));
+            assert_eq!(same(&two, &one, 1e-10), Ok(()), "{plan:?}");
+        }
+        simulator_agrees_in(&graph, &Toy::new(24, &[3, 4], 5), RULES[3], 8, dice, MicroBatches::InTurn(2));
     }
 }
 

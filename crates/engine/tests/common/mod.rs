@@ -12,7 +12,7 @@ use paceline_engine::{Batch, Rank, StepResult};
 use paceline_graph::Graph;
 use paceline_kernels::testing::{Checked, Queued};
 use paceline_kernels::{Cpu, CpuOptions, Device};
-use paceline_plan::{Batches, OpPlan, PhaseKind, Plan, Schedule, Settings, Store, UpdateMode, lower};
+use paceline_plan::{Batches, MicroBatches, OpPlan, PhaseKind, Plan, Schedule, Settings, Store, UpdateMode, lower};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -131,9 +131,26 @@ pub(crate) fn run_from<D: Device + 'static>(
     checkpoint: Option<&Checkpoint>,
     defers: fn(usize) -> bool,
 ) -> Trained {
+    run_in(graph, plan, rule, device, data, batch, steps, checkpoint, defers, MicroBatches::One)
+}
+
+/// The same with batches that are computed in this way.
+#[allow(clippy::too_many_arguments)] // what a test varies
+pub(crate) fn run_in<D: Device + 'static>(
+    graph: &Graph,
+    plan: &Plan,
+    rule: Rule,
+    device: impl Fn() -> D + Sync,
+    data: &Toy,
+    batch: usize,
+    steps: std::ops::Range<usize>,
+    checkpoint: Option<&Checkpoint>,
+    defers: fn(usize) -> bool,
+    micro_batches: MicroBatches,
+) -> Trained {
     let on = |around: Around| {
         let make = || around.wrap(device());
-        let schedule = schedule(graph, plan, rule, &make, data, batch);
+        let schedule = schedule(graph, plan, rule, &make, data, batch, micro_batches);
         train_on(graph, schedule, &make, data, batch, steps.clone(), checkpoint, defers)
     };
     let plain = on(Around::Nothing);
@@ -146,7 +163,7 @@ pub(crate) fn run_from<D: Device + 'static>(
     plain
 }
 
-/// What [`run_from`] executes.
+/// What [`run_in`] executes.
 pub(crate) fn schedule(
     graph: &Graph,
     plan: &Plan,
@@ -154,12 +171,13 @@ pub(crate) fn schedule(
     device: &Make<'_>,
     data: &Toy,
     batch: usize,
+    micro_batches: MicroBatches,
 ) -> Schedule {
     let probe = device();
     let last = data.len() % batch;
     let train: Vec<usize> = [batch.min(data.len()), last].into_iter().filter(|&n| n > 0).collect();
     let batches = Batches { train, evaluate: vec![data.len()] };
-    let settings = Settings { defer_updates: true, ..Settings::new(rule, probe.fusions()) };
+    let settings = Settings { defer_updates: true, micro_batches, ..Settings::new(rule, probe.fusions()) };
     lower(graph, plan, &batches, &settings).expect("the plan fits")
 }
 
@@ -319,10 +337,22 @@ pub(crate) fn same(many: &Trained, one: &Trained, tolerance: f64) -> Result<(), 
 /// Bytes on every link and memory of every rank: what the simulator says is what three ranks do.
 pub(crate) fn simulator_agrees(graph: &Graph, data: &Toy, rule: Rule, batch: usize, dice: u64) {
     assert_eq!(data.len() % batch, 0, "no partial batch");
+    simulator_agrees_in(graph, data, rule, batch, dice, MicroBatches::One);
+}
+
+/// The same with batches that are computed in this way.
+pub(crate) fn simulator_agrees_in(
+    graph: &Graph,
+    data: &Toy,
+    rule: Rule,
+    batch: usize,
+    dice: u64,
+    micro_batches: MicroBatches,
+) {
     let plan = random_plan(graph, 3, dice, UpdateMode::Sharded, 40);
     let steps = 6;
     let cpu = || Cpu::new(CpuOptions::default()).unwrap();
-    let real = run(graph, &plan, rule, cpu, data, batch, steps);
+    let real = run_in(graph, &plan, rule, cpu, data, batch, 0..steps, None, SOME_DEFER, micro_batches);
     let cluster = paceline_plan::Cluster::threads();
     let train = paceline_plan::simulate(&real.schedule, 0, &cluster);
     let evaluate = paceline_plan::simulate(&real.schedule, 1, &cluster);

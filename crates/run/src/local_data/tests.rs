@@ -80,7 +80,10 @@ fn go(data: &[RunData], ranks: &[usize], config: &Config, dir: &Path, max_steps:
     let graph = build_graph(config, &data[0]).unwrap();
     let cpu = || Cpu::new(CpuOptions::default()).unwrap();
     let batches = batches(options.batch, EVAL, &data[0]);
-    let schedule = Arc::new(lower(&graph, &plan, &batches, &Settings::new(RULE, cpu().fusions())).unwrap());
+    let schedule = Arc::new(
+        lower(&graph, &plan, &batches, &Settings { defer_updates: true, ..Settings::new(RULE, cpu().fusions()) })
+            .unwrap(),
+    );
     let identity = Identity { seed: 1, batch: BATCH, rule: RULE, data: local.fingerprint(), model: graph.signature() };
     let saver = Saver::new(dir.into(), 2, identity).unwrap();
     let start = checkpoint::latest(dir).unwrap().map(|(found, _)| found);
