@@ -34,7 +34,7 @@ pub use explain::{explain, placements};
 pub use key::{BucketKey, BufferKey, BufferRole, SegmentKey, TaskKey};
 pub use lower::{Batches, Devices, Lowering, MicroBatches, Settings, lower};
 #[cfg(feature = "testing")]
-pub use memory::lay_out_with_loans_cut_short;
+pub use memory::lay_out_without_loans;
 pub use memory::{Memory, ends, peaks};
 pub use plan::{Compression, OpPlan, Parts, Plan, Store, UpdateMode};
 pub use plan_file::{parse, to_toml};

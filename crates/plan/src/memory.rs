@@ -70,21 +70,20 @@ struct Buffers {
 /// Lays out the memory of all ranks.
 pub(crate) fn lay_out(schedule: &mut Schedule) {
     let mut known = HashMap::default();
-    schedule.memory = buffers(schedule, 0).iter().map(|of_rank| Arc::new(layout(of_rank, &mut known))).collect();
+    schedule.memory = buffers(schedule, true).iter().map(|of_rank| Arc::new(layout(of_rank, &mut known))).collect();
 }
 
-/// Lays out memory as if every loan ended one task before the rank waits for its message: what tests must notice.
+/// Lays out memory as if a loan ended with the task that begins it: what tests must notice.
 #[cfg(feature = "testing")]
-pub fn lay_out_with_loans_cut_short(schedule: &mut Schedule) {
+pub fn lay_out_without_loans(schedule: &mut Schedule) {
     let mut known = HashMap::default();
-    // The wait stands before a task that is counted to the life: the second before it is the last that the loan then covers.
-    schedule.memory = buffers(schedule, 2).iter().map(|of_rank| Arc::new(layout(of_rank, &mut known))).collect();
+    schedule.memory = buffers(schedule, false).iter().map(|of_rank| Arc::new(layout(of_rank, &mut known))).collect();
 }
 
 /// The buffers of a step whose content nothing reads after a task of a rank's program, with that task's place among those that are done. What
 /// lives on behind the last one is not there.
 pub fn ends(schedule: &Schedule, phase: usize, rank: usize) -> Vec<(usize, BufferKey)> {
-    let of_rank = &buffers(schedule, 0)[rank];
+    let of_rank = &buffers(schedule, true)[rank];
     let done = |item: &&Item<'_>| matches!(item, Item::Do(_));
     let tasks = crate::program::program(schedule, phase, rank).items.iter().filter(done).count();
     let lives = of_rank.lives[phase].iter().zip(&of_rank.all);
@@ -116,7 +115,7 @@ pub fn peaks(schedule: &Schedule) -> Vec<usize> {
         });
         of_rank.lasting() + step.max().unwrap_or(0)
     };
-    buffers(schedule, 0).iter().map(peak).collect()
+    buffers(schedule, true).iter().map(peak).collect()
 }
 
 impl Buffers {
@@ -127,8 +126,8 @@ impl Buffers {
     }
 }
 
-/// The buffers of all ranks; loans end `cut` tasks before their time. What no task touches gets no room (a gradient that a fused update never stores), except for what checkpoints read.
-fn buffers(schedule: &Schedule, cut: usize) -> Vec<Buffers> {
+/// The buffers of all ranks; they live while they are lent if `loans`, as they must. What no task touches gets no room (a gradient that a fused update never stores), except for what checkpoints read.
+fn buffers(schedule: &Schedule, loans: bool) -> Vec<Buffers> {
     let own = |rank: usize| Buffer { key: metrics(rank), rank, len: METRICS, within: None };
     let mut of: Vec<Buffers> = (0..schedule.ranks)
         .map(|rank| Buffers { all: vec![own(rank)], begins: Vec::new(), lives: Vec::new(), used: Vec::new() })
@@ -156,7 +155,7 @@ fn buffers(schedule: &Schedule, cut: usize) -> Vec<Buffers> {
             of[buffer.rank].all.push(*buffer);
         }
         for (rank, program) in programs(schedule, number).iter().enumerate() {
-            of[rank].add_phase(rank, program, cut);
+            of[rank].add_phase(rank, program, loans);
         }
     }
     of
@@ -177,7 +176,7 @@ fn roots(all: &[Buffer], begin: usize, before: &HashMap<BufferKey, usize>) -> Ha
 
 impl Buffers {
     /// Finds the lives of the buffers of a phase, which were just added.
-    fn add_phase(&mut self, rank: usize, program: &Program<'_>, cut: usize) {
+    fn add_phase(&mut self, rank: usize, program: &Program<'_>, loans: bool) {
         let (lasting, begin) = (self.begins[0], *self.begins.last().unwrap_or(&0));
         let before = roots(&self.all[..lasting], 0, &HashMap::default());
         let roots = roots(&self.all, begin, &before);
@@ -222,8 +221,8 @@ impl Buffers {
                 touch(placed, at, &mut lent);
             }
         }
-        let cut_short = returned.into_iter().map(|(root, at)| (root, at.saturating_sub(cut)));
-        for (root, at) in cut_short.chain(outputs.into_iter().map(|root| (root, at))) {
+        let returned = returned.into_iter().filter(|_| loans);
+        for (root, at) in returned.chain(outputs.into_iter().map(|root| (root, at))) {
             if let Some(life) = &mut lives[root] {
                 life.last = life.last.max(at);
             }
