@@ -16,6 +16,7 @@
 pub mod collective;
 mod error;
 pub mod kernel;
+mod kernel_words;
 pub mod layout;
 mod monitor;
 pub mod number;

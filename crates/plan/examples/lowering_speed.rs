@@ -127,7 +127,7 @@ fn main() -> Result<()> {
     let repeats = number("--repeats", 5)?.max(1);
     if arguments.iter().any(|a| a == "--ranks" || a == "--blocks") {
         let (ranks, blocks) = (number("--ranks", 64)?, number("--blocks", 50)?);
-        return [false].into_iter().try_for_each(|mixed| case(ranks, blocks, mixed, repeats));
+        return [false, true].into_iter().try_for_each(|mixed| case(ranks, blocks, mixed, repeats));
     }
     for ranks in [1, 2, 4, 8, 16, 32, 64] {
         case(ranks, 50, false, repeats)?;

@@ -1,11 +1,10 @@
 //! A schedule in words, for `paceline train --explain`.
 
 use crate::hash::HashMap;
-use crate::key::{BufferKey, SegmentKey, TaskKey};
+use crate::key::{SegmentKey, TaskKey};
 use crate::plan::Plan;
 use crate::schedule::{Await, Bucket, PhaseKind, Schedule, Segment, Task, TaskKind};
 use paceline_base::Result;
-use paceline_base::kernel::{Call, Kernel};
 use paceline_base::placement::{Holding, Piece, Placement};
 use paceline_base::text::{bytes, counted};
 use paceline_graph::Graph;
@@ -116,70 +115,14 @@ fn words(schedule: &Schedule, graph: &Graph, segment: &Segment, task: &Task) -> 
             };
             format!("{what} {of} ({size})")
         }
-        TaskKind::Update(_) => format!("update parameters of {} ({size})", bucket()),
-        TaskKind::Compute(call) => kernel_words(&node, task.part, call),
+        TaskKind::Update(_) => {
+            let shared = schedule.buckets.iter().find(|b| b.sharded && segment.key == SegmentKey::Update(b.key));
+            let share = shared.map(|b| b.state_range(task.part));
+            let share = share.map_or(String::new(), |share| format!("{}..{} ", share.start, share.end));
+            format!("update parameters {share}of {} ({size})", bucket())
+        }
+        TaskKind::Compute(call) => format!("{node} part {}: {}", task.part, call.kernel),
     }
-}
-
-fn kernel_words(node: &str, part: usize, call: &Call<BufferKey>) -> String {
-    let dense = |d: &paceline_base::kernel::DenseDims| format!("{} samples, {}→{}", d.rows, d.inputs, d.outputs);
-    let conv = |d: &paceline_base::window::ConvDims| {
-        format!("{} samples, {}→{} channels, {}×{}", d.samples, d.channels, d.out_channels, d.out_height, d.out_width)
-    };
-    let text = match &call.kernel {
-        Kernel::DenseForward { dims, activation, .. } => {
-            let then = activation.map(|a| format!(" with {a}")).unwrap_or_default();
-            format!("forward{then} ({})", dense(dims))
-        }
-        Kernel::DenseBackwardData { dims, through } => {
-            let then = through.map(|a| format!(" through {a}")).unwrap_or_default();
-            format!("gradient of its input{then} ({})", dense(dims))
-        }
-        Kernel::DenseBackwardWeights { dims, .. } => format!("gradient of its weights ({})", dense(dims)),
-        Kernel::DenseBackwardUpdate { dims, .. } => {
-            format!("gradient of its weights and their update in one ({})", dense(dims))
-        }
-        Kernel::ConvForward { dims, activation, pool, .. } => {
-            let then = activation.map(|a| format!(" with {a}")).unwrap_or_default();
-            let pool = if pool.is_some() { " and the maximum of its windows" } else { "" };
-            format!("forward{then}{pool} ({})", conv(dims))
-        }
-        Kernel::ConvBackwardData { dims, through, .. } => {
-            let then = through.map(|a| format!(" through {a}")).unwrap_or_default();
-            format!("gradient of its input{then} ({})", conv(dims))
-        }
-        Kernel::ConvBackwardWeights { dims, .. } => format!("gradient of its weights ({})", conv(dims)),
-        Kernel::BatchSums { rows, channels } => format!("sums of {rows} rows by channel ({channels})"),
-        Kernel::BatchGradientSums { rows, channels, .. } => {
-            format!("sums of the gradient of {rows} rows by channel ({channels})")
-        }
-        Kernel::MaxPool { dims, .. } | Kernel::AveragePool { dims, .. } => {
-            format!("forward ({}×{}×{} of {} samples)", dims.out_height, dims.out_width, dims.channels, dims.samples)
-        }
-        Kernel::BatchNormalize { rows, channels, .. }
-        | Kernel::BatchInfer { rows, channels, .. }
-        | Kernel::LayerNorm { rows, channels, .. } => format!("forward ({rows} rows of {channels})"),
-        Kernel::LocalResponse(l) => format!("forward ({} rows of {})", l.rows, l.out_channels),
-        Kernel::Sum { inputs, len, .. } => format!("sum of {inputs} ({len} elements)"),
-        Kernel::MaxPoolBackward { .. }
-        | Kernel::AveragePoolBackward { .. }
-        | Kernel::BatchBackward { .. }
-        | Kernel::LocalResponseBackward(_)
-        | Kernel::LayerNormBackwardData { .. } => "gradient of its input".into(),
-        Kernel::LayerNormBackwardWeights { .. } => "gradient of its weights".into(),
-        Kernel::Activate { len, .. } => format!("forward ({len} elements)"),
-        Kernel::ActivateBackward { len, .. } => format!("backward ({len} elements)"),
-        Kernel::Dropout { region, .. } => format!("dropout on {region}"),
-        Kernel::Loss { rows, gradient, .. } => {
-            format!("loss{} of {rows} samples", if *gradient { " and its gradient" } else { "" })
-        }
-        Kernel::Copy(walk) => format!("copy {} elements", walk.len()),
-        Kernel::Add(walk) => format!("add {} elements", walk.len()),
-        Kernel::Zero { len } => format!("clear {len} elements"),
-        Kernel::Sparsify { len, keep } => format!("keep the {keep} largest of {len} elements"),
-        Kernel::Update { .. } => "update".into(),
-    };
-    format!("{node} part {part}: {text}")
 }
 
 /// Where each operator's output lies: split how, on which ranks, and whether each piece is owned, copied or a summand.

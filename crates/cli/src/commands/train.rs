@@ -135,8 +135,15 @@ pub(crate) fn configuration(flags: &Train, several: bool) -> Result<(Config, Opt
 
 fn describe(flags: &Train, config: &config::Config, recorded: Option<&Recorded>) -> Result<()> {
     let mut config = config.clone();
-    if flags.summary && !flags.explain && !config.is_given("strategy.threads") {
-        config.set("strategy.threads", "1")?; // no trial: shapes and memory do not depend on it
+    let mut untried = Vec::new();
+    if !config.is_given("strategy.threads") {
+        config.set("strategy.threads", "1")?; // no trial: what is shown hardly depends on it
+        untried.push("threads");
+    }
+    let whole = config.strategy.compression() == paceline::plan::Compression::None;
+    if flags.explain && !config.is_given("strategy.update") && config.strategy.plan.is_none() && whole {
+        config.set("strategy.update", "sharded")?;
+        untried.push("update");
     }
     if flags.explain && flags.json {
         return Err(Error::user("--explain is for people to read; leave --json out, or give --summary --json"));
@@ -176,6 +183,9 @@ fn describe(flags: &Train, config: &config::Config, recorded: Option<&Recorded>)
         say!("{} pass between ranks in a step", paceline::text::bytes(moved));
         for reason in &run.reasons {
             say!("why: {reason}");
+        }
+        if !untried.is_empty() {
+            say!("not tried here: strategy.{}, which a run chooses by a short trial", untried.join(" and strategy."));
         }
     }
     Ok(())
