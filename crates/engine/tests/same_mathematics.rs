@@ -1,5 +1,9 @@
 //! Invariant 1: whatever the plan, N ranks give what one rank gives. In f64 on `Reference` to 1e-10; in f32 on `Cpu` by
 //! per-tensor norms.
+//!
+//! Whole runs part all the same, as between any two f32 programs. Measured with LeNet on Fashion-MNIST, batch 32, one replica against two, as
+//! distance of all parameters over their size: with momentum 2e-9 after step 1, 2e-8 after 10, 7e-6 after 50, 9e-3 after 100, 3e-2 after 200; with
+//! Adam 4e-9, 4e-8, 3e-7, 9e-7 and 2e-4. ResNet-small with its batch normalisation parts faster: 2e-6, 3e-4 after 10, 1e-2 after 50.
 
 mod common;
 
