@@ -28,6 +28,7 @@ pub mod random;
 pub mod region;
 pub mod setting;
 pub mod stage;
+pub mod staging;
 pub mod text;
 mod time_split;
 pub mod units;
@@ -35,4 +36,5 @@ pub mod window;
 
 pub use error::{Error, Kind, Peer, Result};
 pub use monitor::Monitor;
+pub use staging::Staging;
 pub use time_split::{Activity, TimeSplit};

@@ -9,7 +9,7 @@ use paceline::base::kernel::StepArgs;
 use paceline::comm::threads;
 use paceline::engine::checkpoint::{latest, restore};
 use paceline::engine::{Batch, Rank};
-use paceline::kernels::{Cpu, CpuOptions, Device};
+use paceline::kernels::{Device, DeviceOptions};
 use paceline::plan::{Batches, PhaseKind, Plan, Settings, TaskKind, lower};
 use paceline::{Error, Result};
 use std::path::PathBuf;
@@ -26,11 +26,11 @@ fn main() -> Result<()> {
     let samples = run.data.validation.memory().ok_or_else(in_memory)?;
 
     let count = samples.len();
-    let device = Cpu::new(CpuOptions { tuning: Some(tuning), ..CpuOptions::default() })?;
+    let device = DeviceOptions { tuning: Some(tuning), ..DeviceOptions::default() };
     let batches = Batches { train: Vec::new(), evaluate: vec![count] };
     let settings = Settings::new(run.schedule.rule, device.fusions());
     let schedule = Arc::new(lower(&run.graph, &Plan::data_parallel(1), &batches, &settings)?);
-    let mut rank = Rank::new(device, threads(1).swap_remove(0), schedule.clone())?;
+    let mut rank = Rank::new(device.make()?, threads(1).swap_remove(0), schedule.clone())?;
     restore(&mut rank, &checkpoint, false)?;
     let phase = schedule.phase(PhaseKind::Evaluate, count).ok_or_else(|| Error::internal("no such step"))?;
     let args = StepArgs { seed: 0, step: 0, rate: 0.0, scale: 1.0 / count as f64 };
@@ -43,7 +43,7 @@ fn main() -> Result<()> {
         _ => None,
     });
     let mut values = vec![0.0; count * run.graph.classes];
-    rank.device.read(logits.ok_or_else(|| Error::internal("no loss in the schedule"))?, &mut values);
+    rank.device.read(logits.ok_or_else(|| Error::internal("no loss in the schedule"))?, &mut values)?;
     let rows: Vec<&[f64]> = values.chunks(run.graph.classes).collect();
     println!("{}", serde_json::json!({ "logits": rows }));
     Ok(())

@@ -8,9 +8,9 @@
 //! moves as many bytes. The library's own is tried whole and in pieces, and its best is shown. Rounds of all three take
 //! turns; medians over the rounds, of the slowest rank.
 
+use paceline_base::Staging;
 use paceline_base::{Error, Result};
 use paceline_comm::{Collective, Comm, GroupId, World, host};
-use paceline_kernels::Staging;
 use std::sync::Barrier;
 use std::time::Instant;
 

@@ -1,8 +1,8 @@
 //! The `Comm` trait: what the engine may ask of whatever connects the ranks.
 
 use crate::Exchange;
+use paceline_base::Staging;
 use paceline_base::{Error, Result};
-use paceline_kernels::Staging;
 use std::time::Duration;
 
 /// A set of ranks that was announced with [`Comm::group`].
@@ -35,14 +35,14 @@ pub trait Comm: Send {
     /// Announces a group; all its members must announce the same groups in the same order. Ranks ascend.
     fn group(&mut self, ranks: &[usize]) -> Result<GroupId>;
 
-    /// Starts to send; the buffer is on loan until [`wait`](Comm::wait), and is only read: it may be lent for several messages at once.
+    /// Starts to send; the buffer is on loan until [`wait`](Comm::wait), and is only read: a read-only staging will do.
     /// A message is known by its sender, its receiver and `seq`, which the receiver must give too.
     fn send(&mut self, to: usize, seq: u64, data: Staging) -> Result<Ticket>;
 
-    /// Starts to receive into a buffer of the same size.
+    /// Starts to receive into a buffer of the same size, which must be writable.
     fn receive(&mut self, from: usize, seq: u64, data: Staging) -> Result<Ticket>;
 
-    /// Starts a collective in place.
+    /// Starts a collective in place, in a buffer that is writable.
     fn start(&mut self, what: Exchange, group: GroupId, seq: u64, data: Staging) -> Result<Ticket>;
 
     /// Moves pending operations on, without waiting. Called between kernels.
@@ -70,6 +70,13 @@ pub(crate) fn index_in_group(ranks: &[usize], rank: usize, size: usize) -> Resul
         .iter()
         .position(|&r| r == rank)
         .ok_or_else(|| Error::internal(format!("rank {rank} announces group {ranks:?}, but is not in it")))
+}
+
+/// An error for a buffer that would be written, but may only be read.
+pub(crate) fn check_writable(rank: usize, seq: u64, data: &Staging) -> Result<()> {
+    let refused =
+        || Error::internal(format!("rank {rank} would write into a buffer that may only be read, at seq {seq}"));
+    if data.is_writable() { Ok(()) } else { Err(refused()) }
 }
 
 /// `rank` names a rank that is not there.

@@ -27,8 +27,8 @@
 
 use crate::tickets::TicketTable;
 use crate::{Comm, Counters, Exchange, GroupId, Ticket};
+use paceline_base::Staging;
 use paceline_base::{Error, Result};
-use paceline_kernels::Staging;
 use std::time::Duration;
 
 /// What goes wrong on one rank.

@@ -3,9 +3,9 @@
 mod common;
 
 use common::{on_ranks, spawn};
+use paceline_base::Staging;
 use paceline_base::{Kind, Peer, Result};
 use paceline_comm::{Collective, Comm, GroupId, Threads, Ticket, host, threads};
-use paceline_kernels::Staging;
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
@@ -212,6 +212,29 @@ fn misuse_is_answered() {
     let ticket = comm.start(Collective::AllReduce.into(), alone, 0, host::stage(&[0.0f32])).unwrap();
     comm.wait(ticket).unwrap();
     assert!(comm.wait(ticket).err().unwrap().message().contains("not outstanding"));
+}
+
+/// What may only be read is sent, also twice at once, and never written into.
+#[test]
+fn a_read_only_buffer_is_only_sent() {
+    let mut pair = threads(2);
+    let keep = Arc::new([1.0f32, 2.0]);
+    let data = std::ptr::NonNull::from(&*keep).cast();
+    // SAFETY: initialised, aligned, kept by the clone, and nobody writes.
+    let loan = || unsafe { Staging::read_only(data, 8, paceline_base::units::DType::F32, keep.clone()) };
+    let alone = pair[0].group(&[0]).unwrap();
+    let refused = [pair[0].receive(1, 0, loan()), pair[0].start(Collective::AllReduce.into(), alone, 0, loan())];
+    for refused in refused {
+        assert!(refused.unwrap_err().message().contains("may only be read"));
+    }
+    let sent = [0, 1].map(|seq| pair[0].send(1, seq, loan()).unwrap());
+    let [first, second] = [0, 1].map(|seq| pair[1].receive(0, seq, host::stage(&[0f32; 2])).unwrap());
+    for ticket in [first, second] {
+        assert_eq!(host::values::<f32>(&pair[1].wait(ticket).unwrap()), [1.0, 2.0]);
+    }
+    for ticket in sent {
+        pair[0].wait(ticket).unwrap();
+    }
 }
 
 /// Memory on loan stays until the last rank is gone, even if the rank that lent it went first.

@@ -6,6 +6,7 @@
 
 use paceline_base::Result;
 use paceline_comm::{Collective, Comm, GroupId, host};
+use paceline_kernels::cpu::zeros;
 use std::time::{Instant, SystemTime};
 
 /// Small messages of a pair.
@@ -80,19 +81,19 @@ impl Line<'_> {
     }
 
     fn hear(&mut self) -> Result<f64> {
-        let ticket = self.comm.receive(self.peer, self.seq, host::zeros::<f64>(1)?)?;
+        let ticket = self.comm.receive(self.peer, self.seq, host::stage(&[0f64]))?;
         self.seq += 1;
         Ok(host::values::<f64>(&self.comm.wait(ticket)?)[0])
     }
 
     fn send(&mut self, elements: usize) -> Result<()> {
-        let ticket = self.comm.send(self.peer, self.seq, host::zeros::<f32>(elements)?)?;
+        let ticket = self.comm.send(self.peer, self.seq, zeros(elements)?)?;
         self.seq += 1;
         self.comm.wait(ticket).map(drop)
     }
 
     fn receive(&mut self, elements: usize) -> Result<()> {
-        let ticket = self.comm.receive(self.peer, self.seq, host::zeros::<f32>(elements)?)?;
+        let ticket = self.comm.receive(self.peer, self.seq, zeros(elements)?)?;
         self.seq += 1;
         self.comm.wait(ticket).map(drop)
     }

@@ -30,6 +30,8 @@ pub(crate) enum Instruction {
     Start { what: Exchange, group: GroupId, seq: u64, buffer: BufferId, slot: usize },
     /// Wait for what was started in this slot.
     Wait { slot: usize },
+    /// Nothing reads this buffer any more: only for a device that wants to know.
+    Retire(BufferId),
     /// Do what the step before left over of this bucket, if it left anything.
     Finish { bucket: usize },
 }
@@ -119,6 +121,27 @@ impl Numbers<'_> {
             .collect()
     }
 
+    /// Says where the lives of buffers end, each after a task by its place.
+    fn with_ends(
+        &self,
+        instructions: Vec<Instruction>,
+        items: &[Item<'_>],
+        ends: &[(usize, BufferKey)],
+    ) -> Result<Vec<Instruction>> {
+        let mut all = Vec::with_capacity(instructions.len() + ends.len());
+        let (mut at, mut ends) = (0, ends.iter().peekable());
+        for (instruction, item) in instructions.into_iter().zip(items) {
+            all.push(instruction);
+            if matches!(item, Item::Do(_)) {
+                while let Some((_, key)) = ends.next_if(|(end, _)| *end == at) {
+                    all.push(Instruction::Retire(self.buffer(*key)?));
+                }
+                at += 1;
+            }
+        }
+        Ok(all)
+    }
+
     fn instruction(&mut self, placed: &Placed<'_>) -> Result<Instruction> {
         let Placed { task, number, .. } = placed;
         let seq = number.unwrap_or_default();
@@ -163,13 +186,17 @@ pub(crate) fn program(
     phase: usize,
     rank: usize,
     groups: &HashMap<Vec<usize>, GroupId>,
+    retires: bool,
 ) -> Result<Program> {
     let program = paceline_plan::program(schedule, phase, rank);
     let Some(memory) = schedule.memory.get(rank) else {
         return Err(Error::internal("the memory of the schedule is not laid out"));
     };
     let mut numbers = Numbers { phase, rank, memory, groups, slots: HashMap::new(), samples: 0 };
-    let instructions = numbers.instructions(&program.items)?;
+    let mut instructions = numbers.instructions(&program.items)?;
+    if retires {
+        instructions = numbers.with_ends(instructions, &program.items, &paceline_plan::ends(schedule, phase, rank))?;
+    }
     let left_over = program.left_over.iter().map(|(bucket, items)| Ok((*bucket, numbers.instructions(items)?)));
     let left_over = left_over.collect::<Result<_>>()?;
     let reads = |i: &Instruction| matches!(i, Instruction::Load { .. } | Instruction::Labels { .. });

@@ -4,12 +4,15 @@
 //! Nothing here allocates once the rank is made.
 
 use crate::program::{self, Instruction, Program};
+use paceline_base::collective::Exchange;
 use paceline_base::kernel::{BufferId, Call, StepArgs, Values};
-use paceline_base::{Error, Result, TimeSplit};
+use paceline_base::staging::Lend;
+use paceline_base::{Error, Result, Staging, TimeSplit};
 use paceline_comm::{Collective, Comm, GroupId, Ticket, host};
 use paceline_data::{Features, Samples, Supply};
-use paceline_kernels::{Device, Event, Staging};
+use paceline_kernels::{Busy, Device, Event, Work};
 use paceline_plan::{BufferKey, METRICS, Schedule};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -83,6 +86,8 @@ enum Doing {
     Compute,
     Comm,
     Update,
+    /// Nothing but waiting for the device, which tells itself what it does.
+    Device,
 }
 
 impl Doing {
@@ -91,34 +96,68 @@ impl Doing {
             Instruction::Begin(_) | Instruction::Load { .. } | Instruction::Labels { .. } => Self::Input,
             Instruction::Run(_) => Self::Compute,
             Instruction::Update(_) => Self::Update,
+            Instruction::Retire(_) => Self::Device,
             _ => Self::Comm,
+        }
+    }
+
+    /// What the device is asked for meanwhile.
+    fn work(self) -> Option<Work> {
+        match self {
+            Self::Compute => Some(Work::Compute),
+            Self::Update => Some(Work::Update),
+            Self::Input | Self::Comm | Self::Device => None,
         }
     }
 }
 
-/// Tells what the time goes into.
+/// Tells what the time of the rank's thread goes into.
 struct Clock {
     doing: Doing,
     since: Instant,
-    split: [Duration; 4],
+    split: [Duration; 5],
 }
 
 impl Clock {
     fn start(doing: Doing) -> Self {
-        Self { doing, since: Instant::now(), split: [Duration::ZERO; 4] }
+        Self { doing, since: Instant::now(), split: [Duration::ZERO; 5] }
     }
 
-    fn turn_to(&mut self, doing: Doing) {
+    /// Every other activity begins here; the device hears of it.
+    fn turn_to(&mut self, doing: Doing, device: &mut impl Device) {
         if doing != self.doing {
             let now = Instant::now();
             self.split[self.doing as usize] += now - self.since;
             (self.since, self.doing) = (now, doing);
+            device.turn_to(doing.work(), now);
         }
     }
+}
 
-    fn stop(mut self) -> [Duration; 4] {
-        self.split[self.doing as usize] += self.since.elapsed();
-        self.split
+/// A message that is due, but whose buffer the device has not yet lent.
+struct Due {
+    event: Event,
+    half: usize,
+    slot: usize,
+    buffer: BufferId,
+    message: Message,
+}
+
+#[derive(Clone, Copy)]
+enum Message {
+    Send { to: usize, seq: u64 },
+    Receive { from: usize, seq: u64 },
+    Start { what: Exchange, group: GroupId, seq: u64 },
+}
+
+impl Message {
+    /// What it does with its buffer.
+    fn lend(self) -> Lend {
+        match self {
+            Self::Send { .. } => Lend::Read,
+            Self::Receive { .. } => Lend::Overwrite,
+            Self::Start { .. } => Lend::Change,
+        }
     }
 }
 
@@ -143,6 +182,8 @@ pub struct Rank<D: Device, C: Comm> {
     pending: [Vec<Option<(Ticket, BufferId)>>; 2],
     /// How many are under way.
     open: usize,
+    /// What waits for the device, in the order in which it is issued.
+    due: VecDeque<Due>,
     /// The step before, and which of what it left over is done.
     earlier: Option<EarlierStep>,
     finished: Vec<bool>,
@@ -159,6 +200,7 @@ pub struct Rank<D: Device, C: Comm> {
     words: Option<Staging>,
     times: TimeSplit,
     waited: Duration,
+    busy: Busy,
 }
 
 impl<D: Device, C: Comm> Rank<D, C> {
@@ -170,7 +212,8 @@ impl<D: Device, C: Comm> Rank<D, C> {
         }
         let groups = program::groups(&schedule, &mut comm)?;
         let everyone = groups.get(&(0..schedule.ranks).collect::<Vec<_>>()).copied();
-        let programs = (0..schedule.phases.len()).map(|p| program::program(&schedule, p, rank, &groups));
+        let programs =
+            (0..schedule.phases.len()).map(|p| program::program(&schedule, p, rank, &groups, device.wants_retired()));
         let programs: Arc<[Program]> = programs.collect::<Result<_>>()?;
         device.allocate(&schedule.memory[rank].arena)?;
         device.prepare(&mut programs.iter().flat_map(Program::all).filter_map(Instruction::kernel))?;
@@ -184,6 +227,7 @@ impl<D: Device, C: Comm> Rank<D, C> {
             programs,
             pending: [vec![None; slots], vec![None; slots]],
             open: 0,
+            due: VecDeque::with_capacity(2 * slots),
             earlier: None,
             finished: vec![true; left_over],
             last: Event(0),
@@ -196,6 +240,7 @@ impl<D: Device, C: Comm> Rank<D, C> {
             words: None,
             times: TimeSplit::default(),
             waited: Duration::ZERO,
+            busy: Busy::default(),
         })
     }
 
@@ -258,24 +303,24 @@ impl<D: Device, C: Comm> Rank<D, C> {
         let mut next = batch.next.as_ref();
         let half = self.earlier.map_or(0, |earlier| 1 - earlier.half);
         for (number, instruction) in program.instructions.iter().enumerate() {
-            clock.turn_to(Doing::of(instruction));
+            clock.turn_to(Doing::of(instruction), &mut self.device);
             match instruction {
                 Instruction::Begin(metrics) => {
-                    self.device.load(*metrics, 0, Values::F64(&[0.0; METRICS]));
+                    self.device.load(*metrics, 0, Values::F64(&[0.0; METRICS]))?;
                 }
                 Instruction::Load { buffer, rows, walk, len } => {
-                    for (i, row) in rows.clone().enumerate() {
-                        let mut load = |features: Features<'_>| {
-                            walk.for_each(|from, to, run| {
-                                let values = slice(&features, from, run);
-                                self.device.load(*buffer, i * len + to, values);
-                            });
-                        };
-                        match batch.rows {
-                            Rows::Memory { samples, .. } => load(samples.features(self.rows[row - first])),
-                            Rows::Supply { supply, start, .. } => supply.look(start + row as u64, &mut load),
+                    let sample_rows = &self.rows;
+                    self.device.load_all(*buffer, &mut |put| {
+                        for (i, row) in rows.clone().enumerate() {
+                            let mut load = |features: Features<'_>| {
+                                walk.for_each(|from, to, run| put(i * len + to, slice(&features, from, run)));
+                            };
+                            match batch.rows {
+                                Rows::Memory { samples, .. } => load(samples.features(sample_rows[row - first])),
+                                Rows::Supply { supply, start, .. } => supply.look(start + row as u64, &mut load),
+                            }
                         }
-                    }
+                    })?;
                 }
                 Instruction::Labels { buffer, rows } => {
                     self.labels.clear();
@@ -283,7 +328,7 @@ impl<D: Device, C: Comm> Rank<D, C> {
                         Rows::Memory { samples, .. } => samples.label(self.rows[row - first]) as f32,
                         Rows::Supply { supply, start, .. } => supply.label(start + row as u64) as f32,
                     }));
-                    self.device.load(*buffer, 0, Values::F32(&self.labels));
+                    self.device.load(*buffer, 0, Values::F32(&self.labels))?;
                 }
                 Instruction::Run(call) | Instruction::Update(call) => {
                     if let (Some(next), Rows::Memory { samples, .. }) = (next.take(), batch.rows) {
@@ -298,21 +343,17 @@ impl<D: Device, C: Comm> Rank<D, C> {
                     self.submit(call, args)?;
                 }
                 Instruction::Send { to, seq, buffer, slot } => {
-                    let staging = self.pack(*buffer);
-                    let ticket = self.comm.send(*to, base + seq, staging)?;
-                    self.started(half, *slot, ticket, *buffer);
+                    self.start(half, *slot, *buffer, Message::Send { to: *to, seq: base + seq })?;
                 }
                 Instruction::Receive { from, seq, buffer, slot } => {
-                    let staging = self.pack(*buffer);
-                    let ticket = self.comm.receive(*from, base + seq, staging)?;
-                    self.started(half, *slot, ticket, *buffer);
+                    self.start(half, *slot, *buffer, Message::Receive { from: *from, seq: base + seq })?;
                 }
                 Instruction::Start { what, group, seq, buffer, slot } => {
-                    let staging = self.pack(*buffer);
-                    let ticket = self.comm.start(*what, *group, base + seq, staging)?;
-                    self.started(half, *slot, ticket, *buffer);
+                    let message = Message::Start { what: *what, group: *group, seq: base + seq };
+                    self.start(half, *slot, *buffer, message)?;
                 }
-                Instruction::Wait { slot } => self.wait(half, *slot)?,
+                Instruction::Wait { slot } => self.wait(half, *slot, &mut clock)?,
+                Instruction::Retire(buffer) => self.device.retire(*buffer)?,
                 Instruction::Finish { bucket } => self.finish(&programs, Some(*bucket), &mut clock)?,
             }
             if let (true, Rows::Supply { supply, end, .. }) = (number == program.loaded, batch.rows) {
@@ -321,9 +362,13 @@ impl<D: Device, C: Comm> Rank<D, C> {
         }
         self.earlier = (!program.left_over.is_empty()).then_some(EarlierStep { phase, args: *args, half });
         self.finished[..program.left_over.len()].fill(false);
-        self.device.wait(self.last);
+        clock.turn_to(Doing::Device, &mut self.device);
         let mut metrics = [0.0; METRICS];
-        self.device.read(program.metrics, &mut metrics);
+        self.device.read(program.metrics, &mut metrics)?;
+        // All events up to here have fired: nothing is due when other messages may follow.
+        while !self.due.is_empty() {
+            self.issue_next(&mut clock)?;
+        }
         self.count(clock);
         let [loss, correct, count] = metrics;
         Ok(StepResult { loss, correct, count })
@@ -336,7 +381,11 @@ impl<D: Device, C: Comm> Rank<D, C> {
         let mut clock = Clock::start(Doing::Comm);
         self.finish(&programs, None, &mut clock)?;
         self.earlier = None;
-        self.device.wait(self.last);
+        while !self.due.is_empty() {
+            self.issue_next(&mut clock)?;
+        }
+        clock.turn_to(Doing::Device, &mut self.device);
+        self.device.wait(self.last)?;
         self.count(clock);
         Ok(())
     }
@@ -349,9 +398,9 @@ impl<D: Device, C: Comm> Rank<D, C> {
                 continue;
             }
             for instruction in instructions {
-                clock.turn_to(Doing::of(instruction));
+                clock.turn_to(Doing::of(instruction), &mut self.device);
                 match instruction {
-                    Instruction::Wait { slot } => self.wait(earlier.half, *slot)?,
+                    Instruction::Wait { slot } => self.wait(earlier.half, *slot, clock)?,
                     Instruction::Update(call) => self.submit(call, &earlier.args)?,
                     other => return Err(Error::internal(format!("{other:?} cannot be left to the next step"))),
                 }
@@ -367,41 +416,84 @@ impl<D: Device, C: Comm> Rank<D, C> {
     }
 
     fn submit(&mut self, call: &Call, args: &StepArgs) -> Result<()> {
+        // Before the kernel, which may take long.
+        self.issue_ready()?;
         if self.open > 0 {
-            self.comm.progress()?; // before the kernel, which may take long
+            self.comm.progress()?;
         }
-        self.last = self.device.submit(call, args);
+        self.last = self.device.submit(call, args)?;
         Ok(())
     }
 
-    fn pack(&mut self, buffer: BufferId) -> Staging {
-        self.device.wait(self.last);
-        self.device.pack(buffer)
+    /// Asks the device for a message's buffer, and issues what can be issued.
+    fn start(&mut self, half: usize, slot: usize, buffer: BufferId, message: Message) -> Result<()> {
+        let event = self.device.pack(buffer, message.lend())?;
+        self.due.push_back(Due { event, half, slot, buffer, message });
+        self.issue_ready()
     }
 
-    fn started(&mut self, half: usize, slot: usize, ticket: Ticket, buffer: BufferId) {
+    /// Issues the messages whose buffers are there, up to the first whose is not: all ranks issue in one order.
+    fn issue_ready(&mut self) -> Result<()> {
+        while let Some(due) = self.due.front()
+            && self.device.has_fired(due.event)?
+        {
+            self.issue()?;
+        }
+        Ok(())
+    }
+
+    /// Issues the next message, which waits for the device if it must.
+    fn issue_next(&mut self, clock: &mut Clock) -> Result<()> {
+        if let Some(event) = self.due.front().map(|due| due.event)
+            && !self.device.has_fired(event)?
+        {
+            clock.turn_to(Doing::Device, &mut self.device);
+            self.device.wait(event)?;
+            clock.turn_to(Doing::Comm, &mut self.device);
+        }
+        self.issue()
+    }
+
+    fn issue(&mut self) -> Result<()> {
+        let Some(Due { event, half, slot, buffer, message }) = self.due.pop_front() else { return Ok(()) };
+        let staging = self.device.take_packed(event)?;
+        let ticket = match message {
+            Message::Send { to, seq } => self.comm.send(to, seq, staging)?,
+            Message::Receive { from, seq } => self.comm.receive(from, seq, staging)?,
+            Message::Start { what, group, seq } => self.comm.start(what, group, seq, staging)?,
+        };
         self.pending[half][slot] = Some((ticket, buffer));
         self.open += 1;
+        Ok(())
     }
 
-    fn wait(&mut self, half: usize, slot: usize) -> Result<()> {
+    /// Waits for a message, which is issued before, with all that come before it.
+    fn wait(&mut self, half: usize, slot: usize, clock: &mut Clock) -> Result<()> {
+        while self.due.iter().any(|due| (due.half, due.slot) == (half, slot)) {
+            self.issue_next(clock)?;
+        }
         if let Some((ticket, buffer)) = self.pending[half][slot].take() {
             let staging = self.comm.wait(ticket)?;
-            self.device.unpack(buffer, staging);
+            self.device.unpack(buffer, staging)?;
             self.open -= 1;
         }
         Ok(())
     }
 
-    /// Adds to where the time went.
-    fn count(&mut self, clock: Clock) {
-        let split = clock.stop();
+    /// Adds to where the time went: what this thread did by the clock, and what the device did by its own account.
+    fn count(&mut self, mut clock: Clock) {
+        let now = Instant::now();
+        clock.split[clock.doing as usize] += now - clock.since;
+        self.device.turn_to(None, now);
+        let split = clock.split;
         let waited = self.comm.counters().waiting;
         let waiting = (waited - self.waited).min(split[Doing::Comm as usize]);
         self.waited = waited;
         self.times.input += split[Doing::Input as usize].as_secs_f64();
-        self.times.compute += split[Doing::Compute as usize].as_secs_f64();
-        self.times.update += split[Doing::Update as usize].as_secs_f64();
+        let busy = self.device.busy();
+        self.times.compute += (busy.compute - self.busy.compute).as_secs_f64();
+        self.times.update += (busy.update - self.busy.update).as_secs_f64();
+        self.busy = busy;
         self.times.wait += waiting.as_secs_f64();
         self.times.transfer += (split[Doing::Comm as usize] - waiting).as_secs_f64();
     }

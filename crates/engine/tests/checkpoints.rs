@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::Toy;
+use common::{Around, Toy};
 use paceline_base::Monitor;
 use paceline_base::optim::Rule;
 use paceline_base::units::GlobalBatch;
@@ -42,12 +42,12 @@ impl Observer for Patient<'_> {
 }
 
 /// Trains the toy from its newest checkpoint (if any) up to `max_steps`.
-fn go(dir: &Path, every: CheckpointEvery, max_steps: u64, keep: usize, rate: f64) {
+fn go(around: Around, dir: &Path, every: CheckpointEvery, max_steps: u64, keep: usize, rate: f64) {
     let data = Toy::new(20, &[5], 3);
     let graph = Graph::build("softmax", &presets::softmax(), &[5], 3, 0.0).unwrap();
     let identity = Identity { seed: 1, batch: 4, rule: Rule::Sgd, data: data.fingerprint(), model: graph.signature() };
     let saver = Saver::new(dir.into(), keep, identity).unwrap();
-    let device = Cpu::new(CpuOptions::default()).unwrap();
+    let device = around.wrap(Cpu::new(CpuOptions::default()).unwrap());
     let batches = Batches { train: vec![4], evaluate: vec![20] };
     let schedule =
         lower(&graph, &Plan::data_parallel(1), &batches, &Settings::new(Rule::Sgd, device.fusions())).unwrap();
@@ -86,37 +86,43 @@ fn steps(dir: &Path) -> Vec<u64> {
 
 #[test]
 fn every_due_checkpoint_is_written_also_at_the_end_of_an_epoch() {
-    let dir = tempfile::tempdir().unwrap();
-    // Five steps an epoch, so steps 10, 20, 30 and 40 are an epoch's last. A huge rate: later epochs are not the best.
-    go(dir.path(), CheckpointEvery::Steps(10), 0, 100, 30.0);
-    let found = steps(dir.path());
-    for step in [10, 20, 30, 40] {
-        assert!(found.contains(&step), "step {step} is missing: {found:?}");
+    for around in Around::ALL {
+        let dir = tempfile::tempdir().unwrap();
+        // Five steps an epoch, so steps 10, 20, 30 and 40 are an epoch's last. A huge rate: later epochs are not the best.
+        go(around, dir.path(), CheckpointEvery::Steps(10), 0, 100, 30.0);
+        let found = steps(dir.path());
+        for step in [10, 20, 30, 40] {
+            assert!(found.contains(&step), "step {step} is missing: {found:?}");
+        }
     }
 }
 
 #[test]
 fn damaged_checkpoints_do_not_push_good_ones_out() {
-    let dir = tempfile::tempdir().unwrap();
-    go(dir.path(), CheckpointEvery::Epoch, 5, 2, 0.1);
-    go(dir.path(), CheckpointEvery::Epoch, 12, 2, 0.1);
-    std::fs::write(dir.path().join("step-12/model.safetensors"), "").unwrap();
-    go(dir.path(), CheckpointEvery::Epoch, 11, 1, 0.1);
-    let (checkpoint, notes) = latest(dir.path()).unwrap().unwrap();
-    assert_eq!(checkpoint.manifest.progress.step, 11);
-    assert!(notes.is_empty(), "{notes:?}");
-    assert!(dir.path().join("damaged-step-12").exists());
+    for around in Around::ALL {
+        let dir = tempfile::tempdir().unwrap();
+        go(around, dir.path(), CheckpointEvery::Epoch, 5, 2, 0.1);
+        go(around, dir.path(), CheckpointEvery::Epoch, 12, 2, 0.1);
+        std::fs::write(dir.path().join("step-12/model.safetensors"), "").unwrap();
+        go(around, dir.path(), CheckpointEvery::Epoch, 11, 1, 0.1);
+        let (checkpoint, notes) = latest(dir.path()).unwrap().unwrap();
+        assert_eq!(checkpoint.manifest.progress.step, 11);
+        assert!(notes.is_empty(), "{notes:?}");
+        assert!(dir.path().join("damaged-step-12").exists());
+    }
 }
 
 #[test]
 fn what_kills_leave_is_swept_and_a_replaced_step_is_never_missing() {
-    let dir = tempfile::tempdir().unwrap();
-    go(dir.path(), CheckpointEvery::Epoch, 5, 2, 0.1);
-    std::fs::create_dir(dir.path().join(".step-9.partial")).unwrap();
-    // A kill between the two renames of a replacement leaves the old one under this name.
-    std::fs::rename(dir.path().join("step-5"), dir.path().join("step-5.old")).unwrap();
-    assert_eq!(latest(dir.path()).unwrap().unwrap().0.manifest.progress.step, 5);
-    go(dir.path(), CheckpointEvery::Epoch, 8, 1, 0.1);
-    assert!(!dir.path().join(".step-9.partial").exists());
-    assert!(load(&dir.path().join("step-8")).is_ok());
+    for around in Around::ALL {
+        let dir = tempfile::tempdir().unwrap();
+        go(around, dir.path(), CheckpointEvery::Epoch, 5, 2, 0.1);
+        std::fs::create_dir(dir.path().join(".step-9.partial")).unwrap();
+        // A kill between the two renames of a replacement leaves the old one under this name.
+        std::fs::rename(dir.path().join("step-5"), dir.path().join("step-5.old")).unwrap();
+        assert_eq!(latest(dir.path()).unwrap().unwrap().0.manifest.progress.step, 5);
+        go(around, dir.path(), CheckpointEvery::Epoch, 8, 1, 0.1);
+        assert!(!dir.path().join(".step-9.partial").exists());
+        assert!(load(&dir.path().join("step-8")).is_ok());
+    }
 }

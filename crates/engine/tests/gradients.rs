@@ -4,7 +4,7 @@
 mod common;
 
 use common::nets::net;
-use common::{Toy, values};
+use common::{Around, Toy, values};
 use paceline_base::kernel::{StepArgs, Values};
 use paceline_base::optim::Rule;
 use paceline_comm::Threads;
@@ -23,18 +23,18 @@ fn same(row: usize) -> usize {
 
 /// One rank with its parameters at their initial values, and those values by name.
 struct Trial {
-    rank: Rank<Reference, Threads>,
+    rank: Rank<Box<dyn Device>, Threads>,
     graph: Graph,
     data: Toy,
 }
 
 impl Trial {
-    fn new(text: &str, shape: &[usize]) -> Self {
+    fn new(text: &str, shape: &[usize], around: Around) -> Self {
         let graph = net(text, shape);
         let batches = Batches { train: vec![SAMPLES], evaluate: Vec::new() };
         let schedule = lower(&graph, &Plan::data_parallel(1), &batches, &Settings::new(Rule::Sgd, &[])).unwrap();
         let comm = paceline_comm::threads(1).swap_remove(0);
-        let mut rank = Rank::new(Reference::new(), comm, Arc::new(schedule)).unwrap();
+        let mut rank = Rank::new(around.wrap(Reference::new()), comm, Arc::new(schedule)).unwrap();
         initialize(&mut rank, &graph, 3).unwrap();
         Self { rank, graph, data: Toy::new(SAMPLES, shape, 5) }
     }
@@ -62,14 +62,18 @@ impl Trial {
         for bucket in &schedule.buckets {
             for entry in bucket.entries.iter().filter(|e| e.param == name) {
                 let params = self.rank.lasting(bucket.params(0)).unwrap();
-                self.rank.device.load(params, entry.offset, Values::F64(values));
+                self.rank.device.load(params, entry.offset, Values::F64(values)).unwrap();
             }
         }
     }
 }
 
 fn check(text: &str, shape: &[usize]) {
-    let mut trial = Trial::new(text, shape);
+    Around::ALL.into_iter().for_each(|around| check_on(text, shape, around));
+}
+
+fn check_on(text: &str, shape: &[usize], around: Around) {
+    let mut trial = Trial::new(text, shape, around);
     let mut dice = 1u64;
     let mut roll = || {
         dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -102,7 +106,7 @@ fn check(text: &str, shape: &[usize]) {
             let found = (at(h) - at(-h)) / (2.0 * h);
             assert!(
                 (told - found).abs() < 1e-7 * (1.0 + found.abs()),
-                "{name}: the engine says {told}, differences {found}, in {text}"
+                "{name}: the engine says {told}, differences {found}, in {text} ({around:?})"
             );
         }
     }

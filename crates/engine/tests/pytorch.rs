@@ -1,6 +1,8 @@
 //! Loss, gradients and optimiser trajectories of two small networks against values that PyTorch computed
 //! (`fixtures/pytorch/make.py`), on both devices, alone and on two ranks.
 
+mod common;
+
 use paceline_base::kernel::{StepArgs, Values};
 use paceline_base::optim::Rule;
 use paceline_data::Table;
@@ -75,7 +77,7 @@ fn run<D: Device>(
                 let (layer, name) = entry.param.split_once('.').unwrap();
                 let index: usize = layer[1..].parse().unwrap();
                 let params = rank.lasting(bucket.params(member)).unwrap();
-                rank.device.load(params, entry.offset, Values::F64(&flat(&net["layers"][index][name])));
+                rank.device.load(params, entry.offset, Values::F64(&flat(&net["layers"][index][name]))).unwrap();
             }
         }
         let mut losses = Vec::new();
@@ -109,7 +111,11 @@ fn values(data: &TensorData) -> Vec<f64> {
     }
 }
 
-fn check_all<D: Device>(ranks: usize, tolerance: f64, device: impl Fn() -> D + Sync + Copy) {
+fn check_all<D: Device + 'static>(ranks: usize, tolerance: f64, device: impl Fn() -> D + Sync + Copy) {
+    common::on_all(device, |device| check_on(ranks, tolerance, device));
+}
+
+fn check_on(ranks: usize, tolerance: f64, device: &common::Make<'_>) {
     let fixture = fixture();
     for name in ["softmax", "mse"] {
         let net = &fixture[name];

@@ -1,6 +1,8 @@
 //! A tiny convolutional network against values that PyTorch computed (`fixtures/pytorch/make_cnn.py`): loss, one step of SGD,
 //! running statistics, and the logits of an evaluation after it; on both devices, alone and on two ranks.
 
+mod common;
+
 use paceline_base::kernel::{StepArgs, Values};
 use paceline_base::optim::Rule;
 use paceline_data::Table;
@@ -97,7 +99,7 @@ fn one_rank<D: Device>(
         for entry in &bucket.entries {
             let values = flat(&fixture["before"][&entry.param]);
             let params = rank.lasting(bucket.params(member)).unwrap();
-            rank.device.load(params, entry.offset, Values::F64(&values));
+            rank.device.load(params, entry.offset, Values::F64(&values)).unwrap();
         }
     }
     let same = |row| row;
@@ -114,11 +116,15 @@ fn one_rank<D: Device>(
     let logits = tasks.find_map(|(_, task)| Some(task.call()?.args[0])).unwrap();
     let buffer = schedule.memory[me].id(phase, logits);
     let mut logits = vec![0.0; count / schedule.ranks * graph.classes];
-    rank.device.read(buffer.unwrap(), &mut logits);
+    rank.device.read(buffer.unwrap(), &mut logits).unwrap();
     Found { loss, evaluated_loss, logits, after: gather(&mut rank, graph).unwrap() }
 }
 
-fn check<D: Device>(ranks: usize, tolerance: f64, device: impl Fn() -> D + Sync) {
+fn check<D: Device + 'static>(ranks: usize, tolerance: f64, device: impl Fn() -> D + Sync) {
+    common::on_all(device, |device| check_on(ranks, tolerance, device));
+}
+
+fn check_on(ranks: usize, tolerance: f64, device: &common::Make<'_>) {
     let text = include_str!("../../../fixtures/pytorch/cnn.json");
     let fixture: Value = serde_json::from_str(text).expect("the fixture is JSON");
     let shape: Vec<usize> = flat(&fixture["shape"]).iter().map(|&n| n as usize).collect();

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::Toy;
+use common::{Around, Toy};
 use paceline_base::Result;
 use paceline_base::optim::Rule;
 use paceline_base::units::GlobalBatch;
@@ -51,6 +51,10 @@ impl Observer for Slow<'_> {
 
 #[test]
 fn a_checkpoint_waits_until_every_rank_has_recorded() {
+    Around::ALL.into_iter().for_each(check);
+}
+
+fn check(around: Around) {
     let dir = tempfile::tempdir().unwrap();
     let data = Toy::new(24, &[5], 3);
     let graph = Graph::build("softmax", &presets::softmax(), &[5], 3, 0.0).unwrap();
@@ -83,7 +87,7 @@ fn a_checkpoint_waits_until_every_rank_has_recorded() {
                 let saver = (comm_rank(&comm) == 0).then_some(&saver);
                 scope.spawn(move || {
                     let number = comm_rank(&comm);
-                    let device = Cpu::new(CpuOptions::default()).unwrap();
+                    let device = around.wrap(Cpu::new(CpuOptions::default()).unwrap());
                     let mut rank = Rank::new(device, comm, schedule).unwrap();
                     initialize(&mut rank, graph, 1).unwrap();
                     let job = TrainJob { graph, training: input, validation: input, options, saver };

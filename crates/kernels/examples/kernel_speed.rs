@@ -106,7 +106,7 @@ fn time(isa: Isa, threads: usize, kernel: &Kernel) -> f64 {
     cpu.allocate(&Arena { len, slots }).expect("memory");
     for (i, n) in lens.iter().enumerate() {
         let values: Vec<f32> = (0..*n).map(|k| ((k * 7919 + i) % 1000) as f32 * 1e-3).collect();
-        cpu.load(BufferId(i as u32), 0, Values::F32(&values));
+        cpu.load(BufferId(i as u32), 0, Values::F32(&values)).expect("a load");
     }
     let call = Call { kernel: kernel.clone(), args: (0..lens.len() as u32).map(BufferId).collect() };
     let mut step = StepArgs { seed: 1, step: 0, rate: 1e-6, scale: 0.01 };
@@ -114,7 +114,7 @@ fn time(isa: Isa, threads: usize, kernel: &Kernel) -> f64 {
         let begin = Instant::now();
         for _ in 0..n {
             step.step += 1;
-            cpu.submit(&call, &step);
+            cpu.submit(&call, &step).expect("a kernel");
         }
         begin.elapsed().as_secs_f64() * 1e6 / n as f64
     };

@@ -6,6 +6,7 @@
 
 use paceline_base::kernel::{Arena, BufferId, Call, Kernel, LocalResponse, StepArgs, Values};
 use paceline_base::op::Activation;
+use paceline_base::staging::Lend;
 use paceline_base::window::PoolDims;
 use paceline_kernels::{Cpu, CpuOptions, Device, Isa};
 use std::time::{Duration, Instant};
@@ -134,17 +135,17 @@ fn time(isa: Isa, threads: usize, kernel: &Kernel, lens: &[usize], bytes: usize)
     cpu.allocate(&Arena { len: len + 2 * half, slots }).expect("memory");
     for (i, n) in lens.iter().enumerate() {
         let values: Vec<f32> = (0..*n).map(|k| ((k * 7919 + i) % 1000) as f32 * 1e-3).collect();
-        cpu.load(BufferId(i as u32), 0, Values::F32(&values));
+        cpu.load(BufferId(i as u32), 0, Values::F32(&values)).expect("a load");
     }
     let call = Call { kernel: kernel.clone(), args: (0..lens.len() as u32).map(BufferId).collect() };
     let step = StepArgs { seed: 1, step: 0, rate: 1e-6, scale: 0.01 };
-    let mut room = cpu.pack(BufferId(lens.len() as u32));
+    let mut room = cpu.pack_now(BufferId(lens.len() as u32), Lend::Change).expect("a loan");
     let (mut best, mut copied) = (f64::INFINITY, f64::INFINITY);
     let begin = Instant::now();
     while begin.elapsed() < Duration::from_millis(400) {
         for _ in 0..3 {
             let from = Instant::now();
-            cpu.submit(&call, &step);
+            cpu.submit(&call, &step).expect("a kernel");
             best = best.min(from.elapsed().as_secs_f64() * 1e6);
         }
         for _ in 0..3 {

@@ -1,10 +1,11 @@
 //! What every kernel demands of its arguments, checked before a device touches memory.
 //!
 //! Devices work through raw pointers, and `submit` is a safe function: so all of this is always checked, in release builds
-//! too: the number of arguments, the length of each buffer, that no buffer is on loan, and that what is written overlaps
+//! too: the number of arguments, the length of each buffer, that none of its elements is on loan, and that what is written overlaps
 //! nothing else that the kernel reads or writes. A check is a handful of comparisons and allocates nothing.
 
-use paceline_base::kernel::{Arena, Call, Kernel, LocalResponse};
+use crate::loans::{self, Loans};
+use paceline_base::kernel::{Arena, BufferId, Call, Kernel, LocalResponse};
 use paceline_base::region::Strided;
 use paceline_base::window::{ConvDims, PoolDims};
 use paceline_base::{Error, Result};
@@ -43,6 +44,18 @@ impl Used {
     }
 }
 
+/// An argument of a call: the elements of the arena that it stands for.
+#[cfg_attr(not(feature = "testing"), allow(dead_code))]
+pub(crate) struct Argument<'a> {
+    pub(crate) what: &'a str,
+    pub(crate) buffer: BufferId,
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    /// False for what is written first; some kernels read it too.
+    pub(crate) reads: bool,
+    pub(crate) writes: bool,
+}
+
 /// An error unless every buffer lies within the arena.
 pub(crate) fn check_arena(arena: &Arena) -> Result<()> {
     let outside = |&&(offset, len): &&(usize, usize)| offset.checked_add(len).is_none_or(|end| end > arena.len);
@@ -52,9 +65,15 @@ pub(crate) fn check_arena(arena: &Arena) -> Result<()> {
     }
 }
 
-/// Panics unless `call` has the right number of arguments, each buffer is long enough and not `lent`, and what is written
+/// Panics unless `call` has the right number of arguments, each buffer is long enough and not on loan, and what is written
 /// overlaps no other argument. `slots` are (offset, length) in the arena, which [`check_arena`] has seen.
-pub(crate) fn check(call: &Call, slots: &[(usize, usize)], lent: &[bool]) {
+#[inline]
+pub(crate) fn check(call: &Call, slots: &[(usize, usize)], loans: &Loans) {
+    check_each(call, slots, loans, |_| ());
+}
+
+/// The same, and calls `seen` for each argument.
+pub(crate) fn check_each(call: &Call, slots: &[(usize, usize)], loans: &Loans, seen_by: impl Fn(Argument<'_>)) {
     let args = &call.args;
     let name = call.kernel.name();
     let mut next = 0;
@@ -65,7 +84,17 @@ pub(crate) fn check(call: &Call, slots: &[(usize, usize)], lent: &[bool]) {
         };
         let (start, have) = slots[id.0 as usize];
         assert!(have >= elements, "{name} needs {elements} elements for {what}, but buffer {} has {have}", id.0);
-        assert!(!lent[id.0 as usize], "{name} on buffer {}, which is lent", id.0);
+        if let Some(loan) = loans.conflict(start, start + elements, access != Reads) {
+            loans::refuse(name, id, loan);
+        }
+        seen_by(Argument {
+            what,
+            buffer: id,
+            start,
+            end: start + elements,
+            reads: access == Reads,
+            writes: access != Reads,
+        });
         Used { start, end: start + elements, access }
     };
     let clash = |at: usize, what: &str, other: usize| {

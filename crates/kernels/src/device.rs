@@ -1,15 +1,64 @@
 //! The `Device` trait: what the engine may ask of whatever computes.
+//!
+//! A device may compute while it is asked, as `Cpu` does, or queue what it is asked for and do it later, in that order. So all that can fail
+//! returns a `Result`: an error may be that of work that was queued earlier.
 
-use paceline_base::Result;
 use paceline_base::kernel::{Arena, BufferId, Call, Fusion, Kernel, StepArgs, Values};
+use paceline_base::staging::Lend;
 use paceline_base::units::DType;
-use std::any::Any;
-use std::ptr::NonNull;
-use std::sync::Arc;
+use paceline_base::{Result, Staging};
+use std::time::{Duration, Instant};
 
-/// A ticket for submitted work. On `Cpu` work is done when `submit` returns; a queueing device hands out real ones.
+/// A point in a device's work. It fires when all that was asked for before it is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Event(pub u64);
+
+/// Puts values at an element of the buffer that is being loaded.
+pub type Put<'a> = dyn FnMut(usize, Values<'_>) + 'a;
+
+/// What a device's time is spent on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Forward and backward kernels.
+    Compute,
+    /// The optimiser's update.
+    Update,
+}
+
+/// Time that a device has spent in kernels since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Busy {
+    /// Forward and backward kernels.
+    pub compute: Duration,
+    /// The optimiser's update.
+    pub update: Duration,
+}
+
+impl Busy {
+    /// Adds to what was spent on one kind of work.
+    pub fn add(&mut self, work: Work, time: Duration) {
+        match work {
+            Work::Compute => self.compute += time,
+            Work::Update => self.update += time,
+        }
+    }
+}
+
+/// The time of a device that computes while it is asked: it is busy from one turn to the next.
+#[derive(Debug, Default)]
+pub(crate) struct Account {
+    since: Option<(Work, Instant)>,
+    pub(crate) busy: Busy,
+}
+
+impl Account {
+    pub(crate) fn turn_to(&mut self, work: Option<Work>, now: Instant) {
+        if let Some((work, since)) = self.since {
+            self.busy.add(work, now - since);
+        }
+        self.since = work.map(|work| (work, now));
+    }
+}
 
 /// Something that owns memory and computes.
 ///
@@ -42,83 +91,146 @@ pub trait Device: Send {
         0
     }
 
-    /// Starts a kernel; kernels on one device run in the order of submission.
-    fn submit(&mut self, call: &Call, args: &StepArgs) -> Event;
+    /// Starts a kernel, whose end is the event.
+    fn submit(&mut self, call: &Call, args: &StepArgs) -> Result<Event>;
 
-    /// Returns when the work up to `event` is done.
-    fn wait(&mut self, event: Event);
+    /// Whether an event has fired. Never waits.
+    fn has_fired(&mut self, event: Event) -> Result<bool>;
 
-    /// Puts host values into a buffer, beginning at element `at`, converting to the device's type.
-    fn load(&mut self, buffer: BufferId, at: usize, values: Values<'_>);
+    /// Returns when an event has fired.
+    fn wait(&mut self, event: Event) -> Result<()>;
+
+    /// Puts host values into a buffer, converting to the device's type: all runs of elements in one call. `fill` is called once and calls what it
+    /// is given for every run; the values are read before this returns.
+    fn load_all(&mut self, buffer: BufferId, fill: &mut dyn FnMut(&mut Put<'_>)) -> Result<()>;
+
+    /// The same for one run of elements, beginning at element `at`.
+    fn load(&mut self, buffer: BufferId, at: usize, values: Values<'_>) -> Result<()> {
+        self.load_all(buffer, &mut |put| put(at, values))
+    }
 
     /// A hint that these values will be loaded soon: a device that reads host memory itself may fetch them into its caches.
     fn prefetch(&self, values: Values<'_>) {
         let _ = values;
     }
 
-    /// Reads a buffer's first `out.len()` elements.
-    fn read(&mut self, buffer: BufferId, out: &mut [f64]);
+    /// Reads a buffer's first `out.len()` elements, when all that was asked for before is done.
+    fn read(&mut self, buffer: BufferId, out: &mut [f64]) -> Result<()>;
 
-    /// Lends a buffer's content as host memory in the device's type (zero-copy on `Cpu`). Until it comes back through
-    /// [`unpack`](Device::unpack), no kernel may touch the buffer.
-    fn pack(&mut self, buffer: BufferId) -> Staging;
+    /// Lends a buffer as host memory, from the event on (zero-copy on `Cpu`). Until it comes back through [`unpack`](Device::unpack), no kernel
+    /// may touch any of its elements, under whatever name; of a buffer that is lent to be read they may read.
+    fn pack(&mut self, buffer: BufferId, lend: Lend) -> Result<Event>;
 
-    /// Takes back what `pack` lent; the buffer then holds the staging's content.
-    fn unpack(&mut self, buffer: BufferId, staging: Staging);
+    /// The host memory of a loan whose event has fired, in the device's type. Once for each loan.
+    fn take_packed(&mut self, event: Event) -> Result<Staging>;
+
+    /// Lends a buffer, and waits until it can.
+    fn pack_now(&mut self, buffer: BufferId, lend: Lend) -> Result<Staging> {
+        let event = self.pack(buffer, lend)?;
+        self.wait(event)?;
+        self.take_packed(event)
+    }
+
+    /// Takes back what was lent; the buffer then holds the staging's content.
+    fn unpack(&mut self, buffer: BufferId, staging: Staging) -> Result<()>;
+
+    /// Says what the kernels that follow are for; none if none follow for a while. `now` is the caller's clock, so that a device that computes
+    /// inside `submit` needs no other.
+    fn turn_to(&mut self, work: Option<Work>, now: Instant);
+
+    /// What the device's time was spent on, up to the last [`turn_to`](Device::turn_to).
+    fn busy(&self) -> Busy;
+
+    /// True if it wants to know where buffers' lives end: only devices for tests do.
+    fn wants_retired(&self) -> bool {
+        false
+    }
+
+    /// Nothing reads what this buffer holds any more.
+    fn retire(&mut self, buffer: BufferId) -> Result<()> {
+        let _ = buffer;
+        Ok(())
+    }
 }
 
-/// Host memory on loan from a device: what `Comm` moves.
-///
-/// It keeps the device's memory alive, so that a message under way outlives even a device that failed.
-pub struct Staging {
-    data: NonNull<u8>,
-    bytes: usize,
-    dtype: DType,
-    _keep: Arc<dyn Any + Send + Sync>,
-}
-
-// SAFETY: a staging is an exclusive loan of memory that `_keep` keeps alive (the contract of `new`).
-unsafe impl Send for Staging {}
-
-impl Staging {
-    /// A loan of `bytes` bytes at `data`.
-    ///
-    /// # Safety
-    /// The memory must be initialised, aligned for `dtype`, stay valid while `keep` lives, and not be touched by anyone else until this value is
-    /// dropped; it may be read by others if nobody writes through this value.
-    pub unsafe fn new(data: NonNull<u8>, bytes: usize, dtype: DType, keep: Arc<dyn Any + Send + Sync>) -> Self {
-        Self { data, bytes, dtype, _keep: keep }
+impl<D: Device + ?Sized> Device for Box<D> {
+    fn describe(&self) -> String {
+        (**self).describe()
     }
 
-    /// The element type.
-    pub fn dtype(&self) -> DType {
-        self.dtype
+    fn dtype(&self) -> DType {
+        (**self).dtype()
     }
 
-    /// The content.
-    pub fn bytes(&self) -> &[u8] {
-        // SAFETY: valid and exclusive by the contract of `new`.
-        unsafe { std::slice::from_raw_parts(self.data.as_ptr(), self.bytes) }
+    fn fusions(&self) -> &[Fusion] {
+        (**self).fusions()
     }
 
-    /// The content, to be changed.
-    pub fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: valid and exclusive by the contract of `new`.
-        unsafe { std::slice::from_raw_parts_mut(self.data.as_ptr(), self.bytes) }
+    fn allocate(&mut self, arena: &Arena) -> Result<()> {
+        (**self).allocate(arena)
     }
 
-    /// Where it is, for a transport that shares memory between threads.
-    pub fn as_ptr(&self) -> NonNull<u8> {
-        self.data
+    fn allocated_bytes(&self) -> usize {
+        (**self).allocated_bytes()
     }
 
-    /// Number of elements.
-    pub fn len(&self) -> usize {
-        self.bytes / self.dtype.size()
+    fn prepare(&mut self, kernels: &mut dyn Iterator<Item = &Kernel>) -> Result<()> {
+        (**self).prepare(kernels)
     }
 
-    /// True if it holds nothing.
-    pub fn is_empty(&self) -> bool {
-        self.bytes == 0
+    fn working_bytes(&self) -> usize {
+        (**self).working_bytes()
+    }
+
+    fn submit(&mut self, call: &Call, args: &StepArgs) -> Result<Event> {
+        (**self).submit(call, args)
+    }
+
+    fn has_fired(&mut self, event: Event) -> Result<bool> {
+        (**self).has_fired(event)
+    }
+
+    fn wait(&mut self, event: Event) -> Result<()> {
+        (**self).wait(event)
+    }
+
+    fn load_all(&mut self, buffer: BufferId, fill: &mut dyn FnMut(&mut Put<'_>)) -> Result<()> {
+        (**self).load_all(buffer, fill)
+    }
+
+    fn prefetch(&self, values: Values<'_>) {
+        (**self).prefetch(values);
+    }
+
+    fn read(&mut self, buffer: BufferId, out: &mut [f64]) -> Result<()> {
+        (**self).read(buffer, out)
+    }
+
+    fn pack(&mut self, buffer: BufferId, lend: Lend) -> Result<Event> {
+        (**self).pack(buffer, lend)
+    }
+
+    fn take_packed(&mut self, event: Event) -> Result<Staging> {
+        (**self).take_packed(event)
+    }
+
+    fn unpack(&mut self, buffer: BufferId, staging: Staging) -> Result<()> {
+        (**self).unpack(buffer, staging)
+    }
+
+    fn turn_to(&mut self, work: Option<Work>, now: Instant) {
+        (**self).turn_to(work, now);
+    }
+
+    fn busy(&self) -> Busy {
+        (**self).busy()
+    }
+
+    fn wants_retired(&self) -> bool {
+        (**self).wants_retired()
+    }
+
+    fn retire(&mut self, buffer: BufferId) -> Result<()> {
+        (**self).retire(buffer)
     }
 }

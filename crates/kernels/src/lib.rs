@@ -17,11 +17,11 @@
 //! for mut device in devices {
 //!     device.allocate(&arena)?;
 //!     device.prepare(&mut std::iter::once(&call.kernel))?;
-//!     device.load(x, 0, Values::F64(&[-1.0, 0.5, 2.0]));
-//!     let done = device.submit(&call, &StepArgs { seed: 0, step: 0, rate: 0.0, scale: 1.0 });
-//!     device.wait(done);
+//!     device.load(x, 0, Values::F64(&[-1.0, 0.5, 2.0]))?;
+//!     let done = device.submit(&call, &StepArgs { seed: 0, step: 0, rate: 0.0, scale: 1.0 })?;
+//!     device.wait(done)?;
 //!     let mut result = [0.0; 3];
-//!     device.read(y, &mut result);
+//!     device.read(y, &mut result)?;
 //!     assert_eq!(result, [0.0, 0.5, 2.0]);
 //! }
 //! # Ok::<(), paceline_base::Error>(())
@@ -30,10 +30,15 @@
 mod contract;
 pub mod cpu;
 mod device;
+mod devices;
+mod loans;
 pub mod reference;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod tuning;
 
 pub use cpu::{Cpu, CpuOptions, Isa};
-pub use device::{Device, Event, Staging};
+pub use device::{Busy, Device, Event, Put, Work};
+pub use devices::DeviceOptions;
 pub use reference::Reference;
 pub use tuning::Tuning;

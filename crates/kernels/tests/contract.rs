@@ -6,6 +6,7 @@ use paceline_base::kernel::{Arena, BufferId, Call, DenseDims, Kernel, LocalRespo
 use paceline_base::op::Activation;
 use paceline_base::optim::{Rule, Segment};
 use paceline_base::region::{Region, Strided};
+use paceline_base::staging::Lend;
 use paceline_base::window::ConvDims;
 use paceline_kernels::Device;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -57,7 +58,7 @@ fn what_a_kernel_writes_overlaps_nothing_else() {
         let mut try_call = |kernel: &Kernel, args: &[u32]| {
             let name = format!("{which:?} {} {args:?}", kernel.name());
             refused(&name, "cannot have", || {
-                device.submit(&call(kernel, args), &STEP);
+                device.submit(&call(kernel, args), &STEP).unwrap();
             });
         };
         try_call(&forward, &[0, 1, 0]); // y is x
@@ -72,29 +73,55 @@ fn what_a_kernel_writes_overlaps_nothing_else() {
         try_call(&relu, &[0, 4]); // the same elements, but not at the same places
         try_call(&moved, &[0, 0, 1]);
         // What only reads may be the same, and element by element a kernel works in place.
-        device.submit(&call(&forward, &[0, 0, 1]), &STEP);
-        device.submit(&call(&relu, &[0, 0]), &STEP);
-        device.submit(&call(&sum, &[1, 0, 1, 1]), &STEP);
+        device.submit(&call(&forward, &[0, 0, 1]), &STEP).unwrap();
+        device.submit(&call(&relu, &[0, 0]), &STEP).unwrap();
+        device.submit(&call(&sum, &[1, 0, 1, 1]), &STEP).unwrap();
     }
 }
 
 #[test]
-fn a_lent_buffer_is_not_touched() {
+fn what_is_lent_is_not_touched_under_any_name() {
     let zero = Kernel::Zero { len: 64 };
+    let relu = Kernel::Activate { function: Activation::Relu, len: 64 };
     for (which, mut device) in devices() {
         let name = format!("{which:?}");
-        let staging = device.pack(BufferId(1));
-        refused(&name, "lent", || {
-            device.submit(&call(&zero, &[1]), &STEP);
-        });
-        refused(&name, "lent", || device.load(BufferId(1), 0, Values::F32(&[1.0])));
-        refused(&name, "lent", || device.read(BufferId(1), &mut [0.0]));
-        refused(&name, "lent", || drop(device.pack(BufferId(1))));
-        device.submit(&call(&zero, &[2]), &STEP);
-        device.unpack(BufferId(1), staging);
-        device.submit(&call(&zero, &[1]), &STEP);
-        let staging = device.pack(BufferId(1));
-        refused(&name, "was not lent", || device.unpack(BufferId(2), staging));
+        let staging = device.pack_now(BufferId(1), Lend::Change).unwrap();
+        assert!(staging.is_writable());
+        // Buffer 4 ends in it, and buffer 5 covers it.
+        for (buffer, len) in [(1, 64), (4, 64), (5, 128)] {
+            refused(&name, "lent", || drop(device.submit(&call(&Kernel::Zero { len }, &[buffer]), &STEP)));
+            refused(&name, "lent", || drop(device.submit(&call(&relu, &[buffer.min(4), 2]), &STEP)));
+            refused(&name, "lent", || drop(device.load(BufferId(buffer), 0, Values::F32(&[1.0]))));
+            refused(&name, "lent", || drop(device.read(BufferId(buffer), &mut [0.0])));
+            refused(&name, "lent", || drop(device.pack(BufferId(buffer), Lend::Read)));
+        }
+        device.submit(&call(&zero, &[2]), &STEP).unwrap();
+        device.submit(&call(&Kernel::Zero { len: 32 }, &[4]), &STEP).unwrap(); // ends before the loan
+        device.unpack(BufferId(1), staging).unwrap();
+        device.submit(&call(&zero, &[1]), &STEP).unwrap();
+        let staging = device.pack_now(BufferId(1), Lend::Change).unwrap();
+        refused(&name, "was not lent", || drop(device.unpack(BufferId(2), staging)));
+    }
+}
+
+#[test]
+fn what_is_lent_to_be_read_is_read_by_all_and_written_by_none() {
+    let relu = Kernel::Activate { function: Activation::Relu, len: 64 };
+    for (which, mut device) in devices() {
+        let name = format!("{which:?}");
+        device.load(BufferId(1), 0, Values::F64(&[2.5; 64])).unwrap();
+        let [one, two] = [(); 2].map(|()| device.pack_now(BufferId(1), Lend::Read).unwrap());
+        assert!(!one.is_writable() && one.bytes() == two.bytes());
+        device.submit(&call(&relu, &[1, 2]), &STEP).unwrap();
+        refused(&name, "lent", || drop(device.submit(&call(&relu, &[2, 1]), &STEP)));
+        device.unpack(BufferId(1), one).unwrap();
+        refused(&name, "lent", || drop(device.submit(&call(&relu, &[2, 4]), &STEP)));
+        refused(&name, "lent", || drop(device.pack(BufferId(1), Lend::Overwrite)));
+        device.unpack(BufferId(1), two).unwrap();
+        device.submit(&call(&relu, &[2, 1]), &STEP).unwrap();
+        let mut out = [0.0];
+        device.read(BufferId(2), &mut out).unwrap();
+        assert_eq!(out, [2.5]);
     }
 }
 
@@ -146,7 +173,7 @@ fn sizes_that_wrap_round_do_not_pass() {
             let args: Vec<u32> = (0..*args).map(|i| [0, 1, 2, 3, 1][i as usize]).collect();
             let name = format!("{which:?} {}", kernel.name());
             refused(&name, "more than memory has", || {
-                device.submit(&call(kernel, &args), &STEP);
+                device.submit(&call(kernel, &args), &STEP).unwrap();
             });
         }
     }

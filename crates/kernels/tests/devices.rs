@@ -9,6 +9,7 @@ use paceline_base::op::{Activation, Loss};
 use paceline_base::optim::{Rule, Segment};
 use paceline_base::random::{Stream, Use};
 use paceline_base::region::{Region, Strided};
+use paceline_base::staging::Lend;
 use paceline_kernels::Isa;
 use paceline_kernels::reference::erf::erf;
 use proptest::prelude::*;
@@ -288,22 +289,22 @@ fn host_values_are_converted_and_lent() {
         let mut device = which.make();
         device.allocate(&Arena { len: 400, slots: vec![(0, 300), (304, 50)] }).unwrap();
         let bytes: Vec<u8> = (0..=255).collect();
-        device.load(BufferId(0), 7, Values::U8 { bytes: &bytes, scale: 1.0 / 255.0, offset: -0.5 });
+        device.load(BufferId(0), 7, Values::U8 { bytes: &bytes, scale: 1.0 / 255.0, offset: -0.5 }).unwrap();
         let mut out = vec![0.0; 263];
-        device.read(BufferId(0), &mut out);
+        device.read(BufferId(0), &mut out).unwrap();
         assert_eq!(out[0], 0.0);
         for (i, x) in out[7..].iter().enumerate() {
             assert_eq!(*x, f64::from(i as f32 * (1.0 / 255.0) + -0.5), "{which:?}");
         }
-        device.load(BufferId(1), 1, Values::F32(&[1.5, 2.5]));
-        let mut staging = device.pack(BufferId(1));
+        device.load(BufferId(1), 1, Values::F32(&[1.5, 2.5])).unwrap();
+        let mut staging = device.pack_now(BufferId(1), Lend::Change).unwrap();
         assert_eq!((staging.len(), staging.dtype()), (50, device.dtype()));
         // Whoever holds the staging may change it: move the values down by one.
         let size = staging.dtype().size();
         staging.bytes_mut().copy_within(size..3 * size, 0);
-        device.unpack(BufferId(1), staging);
+        device.unpack(BufferId(1), staging).unwrap();
         let mut out = vec![0.0; 3];
-        device.read(BufferId(1), &mut out);
+        device.read(BufferId(1), &mut out).unwrap();
         assert_eq!(out, [1.5, 2.5, 2.5], "{which:?}");
     }
 }

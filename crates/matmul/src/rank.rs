@@ -9,11 +9,11 @@ use crate::cost::{Keeping, Speeds};
 use crate::factor::Factor;
 use crate::npy::Npy;
 use crate::slab::Slab;
+use paceline_base::Staging;
 use paceline_base::random::{Stream, Use};
 use paceline_base::{Error, Result};
 use paceline_comm::{Collective, Comm, GroupId, Ticket, host};
-use paceline_kernels::Staging;
-use paceline_kernels::cpu::{Gemm, add_times_vectors, transposed_dot};
+use paceline_kernels::cpu::{Gemm, add_times_vectors, transposed_dot, zeros};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -143,7 +143,7 @@ impl Rank {
         let (rank, size) = (self.comm.rank(), self.comm.size());
         if size > 1 {
             let content = Arc::new(a);
-            let mut room = host::zeros::<f32>(content.len())?;
+            let mut room = zeros(content.len())?;
             let mut times = Vec::new();
             for _ in 0..5 {
                 self.meet()?;
@@ -331,7 +331,7 @@ impl Rank {
             } else if m.to == me {
                 let len = placement.blocks.len(m.piece.at);
                 let at = self.free.iter().position(|room| room.len() == len);
-                let room = at.map_or_else(|| host::zeros::<f32>(len), |at| Ok(self.free.swap_remove(at)))?;
+                let room = at.map_or_else(|| zeros(len), |at| Ok(self.free.swap_remove(at)))?;
                 underway.incoming.push((m.piece, self.comm.receive(m.from, seq, room)?));
             }
         }

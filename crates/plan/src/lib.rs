@@ -33,7 +33,9 @@ pub use cluster_file::{ClusterFile, Host, Link};
 pub use explain::{explain, placements};
 pub use key::{BucketKey, BufferKey, BufferRole, SegmentKey, TaskKey};
 pub use lower::{Batches, Devices, Lowering, MicroBatches, Settings, lower};
-pub use memory::{Memory, peaks};
+#[cfg(feature = "testing")]
+pub use memory::lay_out_without_loans;
+pub use memory::{Memory, ends, peaks};
 pub use plan::{Compression, OpPlan, Parts, Plan, Store, UpdateMode};
 pub use plan_file::{parse, to_toml};
 pub use program::{Item, Placed, Program, program, programs};

@@ -7,7 +7,7 @@ use crate::hash::HashMap;
 use crate::key::BufferKey;
 use crate::program::{Item, Placed, Program, programs};
 use crate::schedule::{Buffer, METRICS, Schedule, metrics};
-use paceline_base::kernel::{ALIGN, Arena, BufferId, Call};
+use paceline_base::kernel::{ALIGN, Arena, BufferId, Call, Kernel};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -70,7 +70,28 @@ struct Buffers {
 /// Lays out the memory of all ranks.
 pub(crate) fn lay_out(schedule: &mut Schedule) {
     let mut known = HashMap::default();
-    schedule.memory = buffers(schedule).iter().map(|of_rank| Arc::new(layout(of_rank, &mut known))).collect();
+    schedule.memory = buffers(schedule, true).iter().map(|of_rank| Arc::new(layout(of_rank, &mut known))).collect();
+}
+
+/// Lays out memory as if a loan ended with the task that begins it: what tests must notice.
+#[cfg(feature = "testing")]
+pub fn lay_out_without_loans(schedule: &mut Schedule) {
+    let mut known = HashMap::default();
+    schedule.memory = buffers(schedule, false).iter().map(|of_rank| Arc::new(layout(of_rank, &mut known))).collect();
+}
+
+/// The buffers of a step whose content nothing reads after a task of a rank's program, with that task's place among those that are done. What
+/// lives on behind the last one is not there.
+pub fn ends(schedule: &Schedule, phase: usize, rank: usize) -> Vec<(usize, BufferKey)> {
+    let of_rank = &buffers(schedule, true)[rank];
+    let done = |item: &&Item<'_>| matches!(item, Item::Do(_));
+    let tasks = crate::program::program(schedule, phase, rank).items.iter().filter(done).count();
+    let lives = of_rank.lives[phase].iter().zip(&of_rank.all);
+    let mut ends: Vec<(usize, BufferKey)> =
+        lives.filter_map(|(life, buffer)| Some(((*life)?.last, buffer.key))).collect();
+    ends.retain(|(last, _)| *last < tasks);
+    ends.sort_unstable();
+    ends
 }
 
 /// Elements that each rank needs at least: the largest sum of buffers that live at the same time. Where gaps are left between them, it is a little more.
@@ -94,7 +115,7 @@ pub fn peaks(schedule: &Schedule) -> Vec<usize> {
         });
         of_rank.lasting() + step.max().unwrap_or(0)
     };
-    buffers(schedule).iter().map(peak).collect()
+    buffers(schedule, true).iter().map(peak).collect()
 }
 
 impl Buffers {
@@ -105,8 +126,8 @@ impl Buffers {
     }
 }
 
-/// The buffers of all ranks. What no task touches gets no room (a gradient that a fused update never stores), except for what checkpoints read.
-fn buffers(schedule: &Schedule) -> Vec<Buffers> {
+/// The buffers of all ranks; they live while they are lent if `loans`, as they must. What no task touches gets no room (a gradient that a fused update never stores), except for what checkpoints read.
+fn buffers(schedule: &Schedule, loans: bool) -> Vec<Buffers> {
     let own = |rank: usize| Buffer { key: metrics(rank), rank, len: METRICS, within: None };
     let mut of: Vec<Buffers> = (0..schedule.ranks)
         .map(|rank| Buffers { all: vec![own(rank)], begins: Vec::new(), lives: Vec::new(), used: Vec::new() })
@@ -134,7 +155,7 @@ fn buffers(schedule: &Schedule) -> Vec<Buffers> {
             of[buffer.rank].all.push(*buffer);
         }
         for (rank, program) in programs(schedule, number).iter().enumerate() {
-            of[rank].add_phase(rank, program);
+            of[rank].add_phase(rank, program, loans);
         }
     }
     of
@@ -155,7 +176,7 @@ fn roots(all: &[Buffer], begin: usize, before: &HashMap<BufferKey, usize>) -> Ha
 
 impl Buffers {
     /// Finds the lives of the buffers of a phase, which were just added.
-    fn add_phase(&mut self, rank: usize, program: &Program<'_>) {
+    fn add_phase(&mut self, rank: usize, program: &Program<'_>, loans: bool) {
         let (lasting, begin) = (self.begins[0], *self.begins.last().unwrap_or(&0));
         let before = roots(&self.all[..lasting], 0, &HashMap::default());
         let roots = roots(&self.all, begin, &before);
@@ -179,10 +200,15 @@ impl Buffers {
         };
         let mut at = 0;
         let mut returned: Vec<(usize, usize)> = Vec::new();
+        let mut outputs: Vec<usize> = Vec::new();
         for item in &program.items {
             match item {
                 Item::Do(placed) => {
                     touch(placed, at, &mut lent);
+                    // Predictions read at the end of a step what its loss has read.
+                    if let Some(Call { kernel: Kernel::Loss { gradient: false, .. }, args }) = placed.task.call() {
+                        outputs.extend(roots.get(&args[0]));
+                    }
                     at += 1;
                 }
                 // It is given back before the task that follows, or at the end.
@@ -195,7 +221,8 @@ impl Buffers {
                 touch(placed, at, &mut lent);
             }
         }
-        for (root, at) in returned {
+        let returned = returned.into_iter().filter(|_| loans);
+        for (root, at) in returned.chain(outputs.into_iter().map(|root| (root, at))) {
             if let Some(life) = &mut lives[root] {
                 life.last = life.last.max(at);
             }

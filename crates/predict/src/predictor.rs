@@ -13,7 +13,7 @@ use paceline_data::{Catalogue, DataError, DataPart, Group, InputOptions, Labelle
 use paceline_engine::checkpoint::{Checkpoint, restore};
 use paceline_engine::{Batch, Rank, StepResult};
 use paceline_graph::Graph;
-use paceline_kernels::{Cpu, CpuOptions, Device, Tuning};
+use paceline_kernels::{Device, DeviceOptions, Tuning};
 use paceline_plan::{Batches, PhaseKind, Plan, Schedule, Settings, TaskKind, lower};
 use paceline_prepare::feed::{Feed, FeedOptions};
 use paceline_run::{ModelInfo, Recorded, Values, build_model, open_data};
@@ -131,7 +131,7 @@ pub struct Predictor {
 
 /// The model lowered for batches of some sizes.
 struct Ready {
-    rank: Rank<Cpu, Threads>,
+    rank: Rank<Box<dyn Device>, Threads>,
     sizes: Vec<usize>,
     /// Where each phase leaves its outputs.
     outputs: Vec<BufferId>,
@@ -335,11 +335,11 @@ impl Predictor {
             }
             sizes.sort_unstable();
             sizes.dedup();
-            let options = CpuOptions { tuning: self.tuning.clone(), threads: self.threads, ..CpuOptions::default() };
-            let device = Cpu::new(options)?;
+            let options =
+                DeviceOptions { tuning: self.tuning.clone(), threads: self.threads, ..DeviceOptions::default() };
             let rule = self.checkpoint.manifest.identity.rule;
             let batches = Batches { train: Vec::new(), evaluate: sizes.clone() };
-            let settings = Settings::new(rule, device.fusions());
+            let settings = Settings::new(rule, options.fusions());
             let schedule = lower(&self.graph, &Plan::data_parallel(1), &batches, &settings)?;
             let bytes = 4 * schedule.largest_memory() as u64;
             let free = machine::free_memory_bytes();
@@ -358,7 +358,7 @@ impl Predictor {
             let outputs =
                 (0..schedule.phases.len()).map(|phase| self.outputs_of(&schedule, phase)).collect::<Result<_>>()?;
             self.ready = None; // its memory is not needed beside the new one
-            let mut rank = Rank::new(device, single(), Arc::new(schedule))?;
+            let mut rank = Rank::new(options.make()?, single(), Arc::new(schedule))?;
             restore(&mut rank, &self.checkpoint, false)?;
             self.ready = Some(Ready { rank, sizes, outputs });
             return Ok(());
@@ -423,7 +423,7 @@ impl Predictor {
             let args = StepArgs { seed: 0, step: 0, rate: 0.0, scale: 1.0 / rows as f64 };
             let result = ready.rank.step(phase, &batch, &args)?;
             self.outputs.resize(rows * classes, 0.0);
-            ready.rank.device.read(ready.outputs[phase], &mut self.outputs);
+            ready.rank.device.read(ready.outputs[phase], &mut self.outputs)?;
             let errors = match &source {
                 Source::Memory(_) => vec![None; 0],
                 Source::Stream(kept, _) => {

@@ -1,8 +1,8 @@
 //! How fast each kernel of a model is: one training step on one rank, kernel by kernel, as training runs it.
 
+use crate::devices;
 use crate::resolve::{Layout, read_text};
 use crate::tune::kernels;
-use crate::tune::trial::make_device;
 use paceline_base::kernel::{Call, Kernel, StepArgs, Values};
 use paceline_base::op::Activation;
 use paceline_base::optim::Rule;
@@ -12,7 +12,7 @@ use paceline_base::units::GlobalBatch;
 use paceline_base::{Error, Result};
 use paceline_graph::{Graph, model_file, presets};
 use paceline_kernels::cpu::{ConvCase, peak_flops};
-use paceline_kernels::{Cpu, CpuOptions, Device};
+use paceline_kernels::{Device, DeviceOptions};
 use paceline_plan::{Batches, Plan, Schedule, Segment, Settings, Task, TaskKind, lower};
 use serde::Serialize;
 use std::path::Path;
@@ -139,26 +139,26 @@ pub fn bench_kernels(bench: &KernelBench<'_>) -> Result<KernelReport> {
     let batch = GlobalBatch::new(bench.batch)?;
     paceline_system::threads::check_threads(bench.names.of(BenchSetting::Threads), 1, bench.threads)?;
     let layout = Layout { plan: Plan::data_parallel(1), threads: bench.threads, core: None, batch };
-    let cpu = Cpu::new(CpuOptions::default())?;
+    let untuned = DeviceOptions::default();
     let batches = Batches { train: vec![bench.batch], evaluate: Vec::new() };
-    let schedule = lower(bench.graph, &layout.plan, &batches, &Settings::new(bench.rule, cpu.fusions()))?;
+    let schedule = lower(bench.graph, &layout.plan, &batches, &Settings::new(bench.rule, untuned.fusions()))?;
     let mut reasons = Vec::new();
-    let tuning = kernels::choose(&schedule, &layout, cpu.tuning(), &mut reasons, &AtomicBool::new(false))?;
-    let mut device = make_device(&layout, Some(&tuning))?;
+    let tuning = kernels::choose(&schedule, &layout, untuned.tuning()?, &mut reasons, &AtomicBool::new(false))?;
+    let mut device = devices::of_layout(&layout, Some(&tuning)).make()?;
     let memory = &schedule.memory[0];
     let call = |task: &Task| task.call().and_then(|call| memory.call(0, call));
     let calls: Vec<(&Segment, Call)> =
         schedule.phases[0].tasks().filter_map(|(segment, task)| Some((segment, call(task)?))).collect();
     device.allocate(&memory.arena)?;
     device.prepare(&mut calls.iter().map(|c| &c.1.kernel))?;
-    fill(&mut device, &schedule);
+    fill(&mut *device, &schedule)?;
     let mut times = vec![Vec::with_capacity(bench.repeats); calls.len()];
     for step in 0..=bench.repeats {
         let args = StepArgs { seed: 1, step: step as u64, rate: 1e-6, scale: 1.0 / bench.batch as f64 };
         for ((_, call), times) in calls.iter().zip(&mut times) {
             let begin = Instant::now();
-            let event = device.submit(call, &args);
-            device.wait(event);
+            let event = device.submit(call, &args)?;
+            device.wait(event)?;
             if step > 0 {
                 times.push(begin.elapsed().as_secs_f64()); // the first warms caches and pages
             }
@@ -198,23 +198,24 @@ pub fn bench_kernels(bench: &KernelBench<'_>) -> Result<KernelReport> {
 }
 
 /// Small numbers of both signs in parameters and data; labels are 0.
-fn fill(device: &mut Cpu, schedule: &Schedule) {
+fn fill(device: &mut dyn Device, schedule: &Schedule) -> Result<()> {
     let values = |len: usize, size: f32| -> Vec<f32> {
         (0..len).map(|i| (((i * 7919) % 2003) as f32 / 1001.5 - 1.0) * size).collect()
     };
     let memory = &schedule.memory[0];
     for bucket in &schedule.buckets {
         if let Some(params) = memory.lasting_id(bucket.params(0)) {
-            device.load(params, 0, Values::F32(&values(bucket.len, 0.05)));
+            device.load(params, 0, Values::F32(&values(bucket.len, 0.05)))?;
         }
     }
     for (_, task) in schedule.phases[0].tasks() {
         if let TaskKind::Load { buffer, .. } = task.kind
             && let Some(buffer) = memory.id(0, buffer)
         {
-            device.load(buffer, 0, Values::F32(&values(memory.len(buffer), 1.0)));
+            device.load(buffer, 0, Values::F32(&values(memory.len(buffer), 1.0)))?;
         }
     }
+    Ok(())
 }
 
 fn shape(kernel: &Kernel) -> String {

@@ -12,6 +12,7 @@
 
 mod bench;
 mod demo;
+mod devices;
 mod input;
 mod limits;
 mod local_data;

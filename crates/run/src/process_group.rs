@@ -11,7 +11,6 @@ use paceline_comm::{Started, World, world};
 use paceline_config::{Auto, Config, PlacementName, StrategyName};
 use paceline_engine::Ended;
 use paceline_kernels::cpu::Isa;
-use paceline_kernels::{Cpu, CpuOptions};
 use paceline_launch::{Doing, Facts, LaunchClient, OnLost};
 use paceline_system::threads::cores;
 use serde::Serialize;
@@ -178,7 +177,7 @@ impl ProcessGroup {
         let hosts = world.hosts().to_vec();
         let others = self.exchange(&Own {
             cores: cores(),
-            isa: Cpu::new(CpuOptions::default())?.tuning().isa,
+            isa: Isa::detect(),
             configuration: text,
             data,
             version: env!("CARGO_PKG_VERSION").into(),
@@ -224,7 +223,7 @@ impl ProcessGroup {
             }
             None => strategy.replicas.chosen().unwrap_or(1),
         };
-        let isa = Cpu::new(CpuOptions::default())?.tuning().isa;
+        let isa = Isa::detect();
         let own = Own { cores: cores(), isa, configuration: String::new(), data: None, version: String::new() };
         let all = self.exchange(&own)?;
         let threads = |(p, own): (usize, &Own)| {

@@ -12,7 +12,7 @@ use paceline_base::{Error, Result};
 use paceline_config::{Auto, Cadence, Config, Preset, StrategyName};
 use paceline_engine::{CheckpointEvery, TrainOptions};
 use paceline_graph::{Graph, model_file, presets};
-use paceline_kernels::{Cpu, CpuOptions, Tuning};
+use paceline_kernels::{DeviceOptions, Tuning};
 use paceline_plan::{Batches, Compression, Plan, Schedule, Settings, Store, UpdateMode, lower};
 use paceline_system::machine;
 use paceline_system::threads::{check_threads, cores};
@@ -167,8 +167,8 @@ pub(crate) fn resolve_among(
     let Opened { mut data, graph, plan } = opened;
     let mut reasons = workers.map_or(Vec::new(), |w| w.reasons.clone());
     let isa = workers.filter(|_| tuning.is_none()).map(|w| w.isa);
-    let cpu = Cpu::new(CpuOptions { tuning: tuning.clone(), isa, ..CpuOptions::default() })?;
-    let fusions = paceline_kernels::Device::fusions(&cpu);
+    let device = DeviceOptions { tuning: tuning.clone(), isa, ..DeviceOptions::default() };
+    let (chosen, fusions) = (device.tuning()?, device.fusions());
     let layout = match plan {
         Some(plan) => planned(&config, plan, workers, &mut reasons)?,
         None => layout(&config, &graph, &data, tuning.as_ref(), fusions, workers, &mut reasons, stop)?,
@@ -182,7 +182,7 @@ pub(crate) fn resolve_among(
     }
     let processes = workers.map_or(1, Workers::processes);
     reasons.extend(data.describe(&config, layout.batch.samples().div_ceil(processes)));
-    let tuning = cpu.tuning();
+    let tuning = chosen;
     let rule = config.optimizer.rule();
     let settings = Settings { defer_updates: processes > 1, ..Settings::new(rule, fusions) };
     let lowered = |batches: &Batches| lower(&graph, &layout.plan, batches, &settings);
@@ -202,7 +202,7 @@ pub(crate) fn resolve_among(
     let here = workers.map_or(layout.plan.ranks, Workers::on_this_host);
     needs.of_ranks(here, layout.plan.ranks).check(machine::free_memory_bytes(), &layout)?;
     let arena = schedule.largest_memory();
-    tracing::info!("kernels: {}; {arena} elements of device memory a rank", paceline_kernels::Device::describe(&cpu));
+    tracing::info!("kernels: {}; {arena} elements of device memory a rank", device.describe()?);
     for (i, phase) in schedule.phases.iter().enumerate() {
         tracing::debug!("phase {i}: {:?} of {} samples, {} tasks", phase.kind, phase.samples, phase.tasks().count());
     }

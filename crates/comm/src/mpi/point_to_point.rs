@@ -2,8 +2,8 @@
 
 use super::ffi::{Communicator, PendingRequest, Request};
 use super::submission::{Completion, SubmissionQueue};
+use paceline_base::Staging;
 use paceline_base::{Error, Result};
-use paceline_kernels::Staging;
 use std::time::Instant;
 
 /// MPI counts bytes in 31 bits; longer messages go in several.

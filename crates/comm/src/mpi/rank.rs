@@ -3,11 +3,11 @@
 use super::group::Group;
 use super::progress_thread::ProgressThread;
 use super::submission::{Completion, OpKind, Submission, SubmissionQueue};
-use crate::comm::{index_in_group, no_such_group};
+use crate::comm::{check_writable, index_in_group, no_such_group};
 use crate::tickets::{ROOM, TicketTable};
 use crate::{Comm, Counters, Exchange, GroupId, Ticket};
+use paceline_base::Staging;
 use paceline_base::{Error, Peer, Result};
-use paceline_kernels::Staging;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -133,12 +133,14 @@ impl Comm for MpiRank {
 
     fn receive(&mut self, from: usize, seq: u64, data: Staging) -> Result<Ticket> {
         self.check_rank(from)?;
+        check_writable(self.rank, seq, &data)?;
         self.submit(OpKind::Receive { from }, seq, data)
     }
 
     fn start(&mut self, what: Exchange, group: GroupId, seq: u64, data: Staging) -> Result<Ticket> {
         let rank = self.rank;
         let group = self.groups.get(group.0 as usize).cloned().ok_or_else(|| no_such_group(rank, what, seq))?;
+        check_writable(rank, seq, &data)?;
         self.submit(OpKind::Collective { what, group }, seq, data)
     }
 

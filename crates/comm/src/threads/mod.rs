@@ -15,15 +15,15 @@ mod op_table;
 mod slot;
 
 use crate::backoff::{Backoff, Idle};
-use crate::comm::{index_in_group, no_such_group, no_such_rank};
+use crate::comm::{check_writable, index_in_group, no_such_group, no_such_rank};
 use crate::meter::Meter;
 use crate::{Collective, Comm, Counters, Encoding, Exchange, GroupId, Ticket, chunk};
 use hub::Hub;
 use op::{Membership, Op, OpKind, OpState};
 use op_table::OpTable;
+use paceline_base::Staging;
 use paceline_base::units::DType;
 use paceline_base::{Error, Result};
-use paceline_kernels::Staging;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -204,6 +204,7 @@ impl Comm for Threads {
     fn receive(&mut self, from: usize, seq: u64, data: Staging) -> Result<Ticket> {
         self.hub.check()?;
         self.check_rank(from)?;
+        check_writable(self.rank, seq, &data)?;
         let number = self.received[from];
         self.received[from] += 1;
         self.begin(OpKind::Receive { from }, number, seq, data)
@@ -215,6 +216,7 @@ impl Comm for Threads {
         let Some(membership) = self.groups.get_mut(group.0 as usize) else {
             return Err(no_such_group(rank, what, seq));
         };
+        check_writable(rank, seq, &data)?;
         let number = membership.started;
         membership.started += 1;
         if what == (Exchange { what: Collective::AllGather, encoding: Encoding::Bf16 }) && data.dtype() == DType::F32 {

@@ -18,8 +18,8 @@ use crate::meter::Meter;
 use crate::sum;
 use crate::{Collective, Encoding, Exchange, chunk, elements_moved};
 use paceline_base::Result;
+use paceline_base::Staging;
 use paceline_base::units::DType;
-use paceline_kernels::Staging;
 use std::fmt;
 use std::sync::Arc;
 

@@ -4,7 +4,7 @@ use super::op::{Op, OpState};
 use crate::Ticket;
 use crate::tickets::{ROOM, TicketTable};
 use paceline_base::Result;
-use paceline_kernels::Staging;
+use paceline_base::Staging;
 
 /// A table of tickets with the list of what is pending, so that progress looks at nothing else.
 pub(super) struct OpTable {

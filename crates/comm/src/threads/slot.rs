@@ -15,8 +15,8 @@
 //! is in the middle of its buffer reads and writes memory that is still there.
 
 use crate::Exchange;
+use paceline_base::Staging;
 use paceline_base::units::DType;
-use paceline_kernels::Staging;
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -5,11 +5,12 @@ use super::files::{Tensor, TensorData, held_back_name, held_back_state};
 use crate::rank::Rank;
 use crate::train::TrainState;
 use paceline_base::region::{Region, Strided};
+use paceline_base::staging::Lend;
 use paceline_base::units::DType;
-use paceline_base::{Error, Result};
+use paceline_base::{Error, Result, Staging};
 use paceline_comm::{Comm, host};
 use paceline_graph::Graph;
-use paceline_kernels::{Device, Staging};
+use paceline_kernels::Device;
 use paceline_plan::{Bucket, BufferKey};
 use std::ops::Range;
 
@@ -141,7 +142,7 @@ fn bring<D: Device, C: Comm>(
         return Ok(Some(values(&rank.comm.wait(ticket)?)));
     }
     let buffer = rank.lasting(buffer)?;
-    let mut staging = rank.device.pack(buffer);
+    let mut staging = rank.device.pack_now(buffer, Lend::Read)?;
     let mut out = None;
     if me == 0 {
         out = Some(values(&staging));
@@ -149,7 +150,7 @@ fn bring<D: Device, C: Comm>(
         let ticket = rank.comm.send(0, seq, staging)?;
         staging = rank.comm.wait(ticket)?;
     }
-    rank.device.unpack(buffer, staging);
+    rank.device.unpack(buffer, staging)?;
     Ok(out)
 }
 

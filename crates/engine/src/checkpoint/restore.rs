@@ -25,7 +25,7 @@ pub fn initialize<D: Device, C: Comm>(rank: &mut Rank<D, C>, graph: &Graph, seed
                 .ok_or_else(|| Error::internal(format!("no parameter {}", entry.param)))?;
             let values = initial_values(param, &entry.region, seed);
             let buffer = rank.lasting(bucket.params(member))?;
-            rank.device.load(buffer, entry.offset, Values::F64(&values));
+            rank.device.load(buffer, entry.offset, Values::F64(&values))?;
         }
     }
     Ok(())
@@ -51,14 +51,15 @@ pub fn restore<D: Device, C: Comm>(rank: &mut Rank<D, C>, checkpoint: &Checkpoin
             let name = &bucket.entries[index].param;
             let mut put = |buffer: BufferKey, range: &Range<usize>, tensor: &Tensor| -> Result<()> {
                 let buffer = rank.lasting(buffer)?;
-                walk_entry(bucket, index, &tensor.shape, range, |to, from, n| {
-                    let values = match &tensor.data {
-                        TensorData::F32(v) => Values::F32(&v[from..from + n]),
-                        TensorData::F64(v) => Values::F64(&v[from..from + n]),
-                    };
-                    rank.device.load(buffer, to, values);
-                });
-                Ok(())
+                rank.device.load_all(buffer, &mut |put| {
+                    walk_entry(bucket, index, &tensor.shape, range, |to, from, n| {
+                        let values = match &tensor.data {
+                            TensorData::F32(v) => Values::F32(&v[from..from + n]),
+                            TensorData::F64(v) => Values::F64(&v[from..from + n]),
+                        };
+                        put(to, values);
+                    });
+                })
             };
             put(bucket.params(member), &(0..bucket.len), checkpoint.model_tensor(name)?)?;
             if state && bucket.trained {

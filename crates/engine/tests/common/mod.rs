@@ -10,6 +10,7 @@ use paceline_data::{Features, Labelled, Order, Samples};
 use paceline_engine::checkpoint::{Checkpoint, Snapshot, TensorData, gather, initialize, restore};
 use paceline_engine::{Batch, Rank, StepResult};
 use paceline_graph::Graph;
+use paceline_kernels::testing::{Checked, Queued};
 use paceline_kernels::{Cpu, CpuOptions, Device};
 use paceline_plan::{Batches, MicroBatches, OpPlan, PhaseKind, Plan, Schedule, Settings, Store, UpdateMode, lower};
 use std::collections::BTreeMap;
@@ -57,6 +58,41 @@ impl Samples for Toy {
     }
 }
 
+/// A device for each rank.
+pub(crate) type Make<'a> = dyn Fn() -> Box<dyn Device> + Sync + 'a;
+
+/// What stands between the engine and a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Around {
+    Nothing,
+    /// Poisons what nobody may touch.
+    Checked,
+    /// Works later, when so many commands were given, or when it must.
+    Queued(u64),
+    Both(u64),
+}
+
+impl Around {
+    pub(crate) const ALL: [Around; 5] =
+        [Around::Nothing, Around::Checked, Around::Queued(3), Around::Queued(u64::MAX), Around::Both(u64::MAX)];
+
+    pub(crate) fn wrap(self, device: impl Device + 'static) -> Box<dyn Device> {
+        match self {
+            Around::Nothing => Box::new(device),
+            Around::Checked => Box::new(Checked::new(device)),
+            Around::Queued(lag) => Box::new(Queued::new(device, lag)),
+            Around::Both(lag) => Box::new(Checked::new(Queued::new(device, lag))),
+        }
+    }
+}
+
+/// Runs a test on a device as it is, and on the devices for tests around it.
+pub(crate) fn on_all<D: Device + 'static>(device: impl Fn() -> D + Sync, test: impl Fn(&Make<'_>)) {
+    for around in Around::ALL {
+        test(&|| around.wrap(device()));
+    }
+}
+
 pub(crate) struct Trained {
     pub snapshot: Snapshot,
     pub results: Vec<StepResult>,
@@ -65,8 +101,9 @@ pub(crate) struct Trained {
     pub schedule: Arc<Schedule>,
 }
 
-/// Trains `steps` steps of `batch` samples with every rank a thread; the last batch of an epoch may be partial.
-pub(crate) fn run<D: Device>(
+/// Trains `steps` steps of `batch` samples with every rank a thread; the last batch of an epoch may be partial. So do the devices for tests, which
+/// must come to the same bits.
+pub(crate) fn run<D: Device + 'static>(
     graph: &Graph,
     plan: &Plan,
     rule: Rule,
@@ -83,7 +120,7 @@ pub(crate) const SOME_DEFER: fn(usize) -> bool = |step| step % 3 != 1;
 
 /// The same for these steps, from a checkpoint on if there is one.
 #[allow(clippy::too_many_arguments)] // what a test varies
-pub(crate) fn run_from<D: Device>(
+pub(crate) fn run_from<D: Device + 'static>(
     graph: &Graph,
     plan: &Plan,
     rule: Rule,
@@ -99,7 +136,7 @@ pub(crate) fn run_from<D: Device>(
 
 /// The same with batches that are computed in this way.
 #[allow(clippy::too_many_arguments)] // what a test varies
-pub(crate) fn run_in<D: Device>(
+pub(crate) fn run_in<D: Device + 'static>(
     graph: &Graph,
     plan: &Plan,
     rule: Rule,
@@ -111,20 +148,60 @@ pub(crate) fn run_in<D: Device>(
     defers: fn(usize) -> bool,
     micro_batches: MicroBatches,
 ) -> Trained {
+    let on = |around: Around| {
+        let make = || around.wrap(device());
+        let schedule = schedule(graph, plan, rule, &make, data, batch, micro_batches);
+        train_on(graph, schedule, &make, data, batch, steps.clone(), checkpoint, defers)
+    };
+    let plain = on(Around::Nothing);
+    for around in [Around::Checked, Around::Queued(u64::MAX)] {
+        let other = on(around);
+        assert_eq!(other.results, plain.results, "{around:?}");
+        assert_eq!(distance(&other.snapshot, &plain.snapshot).0, 0.0, "{around:?}");
+        assert_eq!((&other.received, &other.allocated), (&plain.received, &plain.allocated), "{around:?}");
+    }
+    plain
+}
+
+/// What [`run_in`] executes.
+pub(crate) fn schedule(
+    graph: &Graph,
+    plan: &Plan,
+    rule: Rule,
+    device: &Make<'_>,
+    data: &Toy,
+    batch: usize,
+    micro_batches: MicroBatches,
+) -> Schedule {
     let probe = device();
     let last = data.len() % batch;
     let train: Vec<usize> = [batch.min(data.len()), last].into_iter().filter(|&n| n > 0).collect();
     let batches = Batches { train, evaluate: vec![data.len()] };
     let settings = Settings { defer_updates: true, micro_batches, ..Settings::new(rule, probe.fusions()) };
-    let schedule = Arc::new(lower(graph, plan, &batches, &settings).expect("the plan fits"));
+    lower(graph, plan, &batches, &settings).expect("the plan fits")
+}
+
+/// Executes a schedule.
+#[allow(clippy::too_many_arguments)] // what a test varies
+pub(crate) fn train_on(
+    graph: &Graph,
+    schedule: Schedule,
+    device: &Make<'_>,
+    data: &Toy,
+    batch: usize,
+    steps: std::ops::Range<usize>,
+    checkpoint: Option<&Checkpoint>,
+    defers: fn(usize) -> bool,
+) -> Trained {
+    let schedule = Arc::new(schedule);
     let order = Order::new(data.len(), 5);
-    let comms = paceline_comm::threads(plan.ranks);
+    let comms = paceline_comm::threads(schedule.ranks);
     let mut outs = Vec::new();
     std::thread::scope(|scope| {
         let handles: Vec<_> = comms
             .into_iter()
             .map(|comm| {
-                let (schedule, device, order, steps) = (schedule.clone(), &device, &order, steps.clone());
+                let (schedule, order, steps) = (schedule.clone(), &order, steps.clone());
                 scope.spawn(move || {
                     let mut rank = Rank::new(device(), comm, schedule).unwrap();
                     match checkpoint {

@@ -3,9 +3,8 @@
 //! Backward passes walk columns of row-major operands, a page per row; on 4 KiB pages that is a translation miss per row, on 2 MiB
 //! pages none.
 
-use crate::device::Staging;
 use paceline_base::units::DType;
-use paceline_base::{Error, Result};
+use paceline_base::{Error, Result, Staging};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -129,6 +128,11 @@ impl Floats {
         // SAFETY: zeroed or written, aligned to cache lines, kept by what is given along, and no longer reached by another way.
         unsafe { Staging::new(data, bytes, dtype, Arc::new(self.0)) }
     }
+}
+
+/// Lends new memory for `len` numbers, all zero: to receive into.
+pub fn zeros(len: usize) -> Result<Staging> {
+    Ok(Floats::new(len)?.lend(DType::F32))
 }
 
 impl Deref for Floats {

@@ -29,13 +29,14 @@ mod windows;
 pub use conv::{Algorithm, ConvCase, Pass, measure};
 pub use gemm::Gemm;
 pub use isa::Isa;
-pub use memory::Floats;
+pub use memory::{Floats, zeros};
 pub use peak::peak_flops;
 pub use pin::allowed_cores;
 pub use verify::{VECTORS, add_times_vectors, transposed_dot};
 
 use crate::contract;
-use crate::device::{Device, Event, Staging};
+use crate::device::{Account, Busy, Device, Event, Put, Work};
+use crate::loans::{Loan, Loans};
 use crate::tuning::Tuning;
 use conv::Convs;
 use isa::Detected;
@@ -43,14 +44,16 @@ use memory::Memory;
 use moves::{FromBytes, FromDoubles};
 use paceline_base::kernel::{Arena, BufferId, Call, Fusion, Kernel, StepArgs, Values};
 use paceline_base::op::Activation;
+use paceline_base::staging::Lend;
 use paceline_base::units::DType;
-use paceline_base::{Error, Result};
+use paceline_base::{Error, Result, Staging};
 use pool::Pool;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// What this device takes as one kernel.
-const FUSIONS: [Fusion; 13] = [
+pub(crate) const FUSIONS: [Fusion; 13] = [
     Fusion::DenseActivation(Activation::Relu),
     Fusion::DenseActivation(Activation::Tanh),
     Fusion::DenseActivation(Activation::Sigmoid),
@@ -79,6 +82,41 @@ pub struct CpuOptions {
     pub tuning: Option<Tuning>,
 }
 
+/// The kernel choices of a device: those that are given, or what is likely.
+pub(crate) fn choose(isa: Option<Isa>, tuning: Option<Tuning>) -> Result<Tuning> {
+    let tuning = tuning.unwrap_or_else(|| Tuning::heuristic(isa.unwrap_or_else(Isa::detect)));
+    if let Some(problem) = tuning.problem() {
+        return Err(Error::user(problem));
+    }
+    if isa.is_some_and(|isa| isa != tuning.isa) {
+        return Err(Error::user(format!("the tuning is for {}: give that instruction set, or none", tuning.isa)));
+    }
+    Ok(tuning)
+}
+
+/// What people call a device.
+pub(crate) fn describe(isa: Isa, threads: usize) -> String {
+    let threads = threads.max(1);
+    format!("cpu ({isa}, {threads} thread{})", if threads == 1 { "" } else { "s" })
+}
+
+/// Elements of scratch for all threads.
+fn scratch_len(tuning: &Tuning, threads: usize) -> usize {
+    threads * tuning.blocks.scratch()
+}
+
+/// Bytes that [`Device::working_bytes`] will say of a device that was told of these kernels.
+pub(crate) fn working_bytes(
+    tuning: &Tuning,
+    threads: usize,
+    kernels: &mut dyn Iterator<Item = &Kernel>,
+) -> Result<usize> {
+    let isa = Detected::new(tuning.isa).ok_or_else(|| Error::internal("an undetected instruction set"))?;
+    let threads = threads.max(1);
+    let convs = Convs::scratch_len(kernels.filter_map(ConvCase::of), tuning, isa.lanes(), threads);
+    Ok((scratch_len(tuning, threads) + convs) * size_of::<f32>())
+}
+
 /// The host's processor as a device.
 pub struct Cpu {
     isa: Detected,
@@ -92,8 +130,9 @@ pub struct Cpu {
     partial: Memory,
     memory: Arc<Memory>,
     slots: Vec<(usize, usize)>,
-    lent: Vec<bool>,
-    submitted: u64,
+    loans: Loans,
+    events: u64,
+    account: Account,
 }
 
 impl Cpu {
@@ -106,20 +145,14 @@ impl Cpu {
     /// ```
     pub fn new(options: CpuOptions) -> Result<Self> {
         let CpuOptions { threads, cores, isa, tuning } = options;
-        let tuning = tuning.unwrap_or_else(|| Tuning::heuristic(isa.unwrap_or_else(Isa::detect)));
-        if let Some(problem) = tuning.problem() {
-            return Err(Error::user(problem));
-        }
-        if isa.is_some_and(|isa| isa != tuning.isa) {
-            return Err(Error::user(format!("the tuning is for {}: give that instruction set, or none", tuning.isa)));
-        }
+        let tuning = choose(isa, tuning)?;
         if let Some(cores) = &cores {
             pin::check(cores)?;
         }
         let pool = Pool::new(threads.max(1), cores.as_deref())?;
         Ok(Self {
             isa: Detected::new(tuning.isa).ok_or_else(|| Error::internal("an undetected instruction set"))?,
-            scratch: Memory::new(pool.threads() * tuning.blocks.scratch())?,
+            scratch: Memory::new(scratch_len(&tuning, pool.threads()))?,
             tuning,
             cores,
             // Pairs of f64.
@@ -128,8 +161,9 @@ impl Cpu {
             convs: Convs::default(),
             memory: Arc::new(Memory::new(0)?),
             slots: Vec::new(),
-            lent: Vec::new(),
-            submitted: 0,
+            loans: Loans::default(),
+            events: 0,
+            account: Account::default(),
         })
     }
 
@@ -146,10 +180,9 @@ impl Cpu {
         (unsafe { self.memory.as_ptr().add(offset) }, len)
     }
 
-    /// A buffer's part from `at` on, which must hold `len` elements.
+    /// A buffer's part from `at` on, which must hold `len` elements. Whether it is lent was checked.
     fn part(&self, id: BufferId, at: usize, len: usize) -> *mut f32 {
         let (start, all) = self.buffer(id);
-        assert!(!self.lent[id.0 as usize], "buffer {} is lent", id.0);
         assert!(
             at <= all && len <= all - at,
             "elements {at}..{} of buffer {}, which has {all}",
@@ -162,8 +195,7 @@ impl Cpu {
 
 impl Device for Cpu {
     fn describe(&self) -> String {
-        let threads = self.pool.threads();
-        format!("cpu ({}, {threads} thread{})", self.tuning.isa, if threads == 1 { "" } else { "s" })
+        describe(self.tuning.isa, self.pool.threads())
     }
 
     fn dtype(&self) -> DType {
@@ -181,7 +213,7 @@ impl Device for Cpu {
         }
         self.memory = Arc::new(Memory::new(arena.len)?);
         self.slots = arena.slots.clone();
-        self.lent = vec![false; arena.slots.len()];
+        self.loans = Loans::default();
         Ok(())
     }
 
@@ -197,15 +229,93 @@ impl Device for Cpu {
         self.scratch.len() * size_of::<f32>() + self.convs.bytes()
     }
 
-    fn submit(&mut self, call: &Call, args: &StepArgs) -> Event {
+    fn submit(&mut self, call: &Call, args: &StepArgs) -> Result<Event> {
         self.execute(call, args);
-        self.submitted += 1;
-        Event(self.submitted)
+        Ok(self.event())
     }
 
-    fn wait(&mut self, _event: Event) {}
+    fn has_fired(&mut self, _event: Event) -> Result<bool> {
+        Ok(true)
+    }
 
-    fn load(&mut self, buffer: BufferId, at: usize, values: Values<'_>) {
+    fn wait(&mut self, _event: Event) -> Result<()> {
+        Ok(())
+    }
+
+    fn load_all(&mut self, buffer: BufferId, fill: &mut dyn FnMut(&mut Put<'_>)) -> Result<()> {
+        self.loans.check("a load", buffer, self.slots[buffer.0 as usize], true);
+        fill(&mut |at, values| self.put(buffer, at, values));
+        Ok(())
+    }
+
+    fn prefetch(&self, values: Values<'_>) {
+        let bytes = match values {
+            Values::U8 { bytes, .. } => bytes.as_ptr_range(),
+            Values::F32(v) => v.as_ptr_range().start.cast()..v.as_ptr_range().end.cast(),
+            Values::F64(v) => v.as_ptr_range().start.cast()..v.as_ptr_range().end.cast(),
+        };
+        moves::prefetch(bytes);
+    }
+
+    fn read(&mut self, buffer: BufferId, out: &mut [f64]) -> Result<()> {
+        self.loans.check("a read", buffer, self.slots[buffer.0 as usize], false);
+        let from = self.part(buffer, 0, out.len());
+        for (i, out) in out.iter_mut().enumerate() {
+            // SAFETY: `part` checked the length.
+            *out = f64::from(unsafe { *from.add(i) });
+        }
+        Ok(())
+    }
+
+    fn pack(&mut self, buffer: BufferId, lend: Lend) -> Result<Event> {
+        let event = self.event();
+        self.loans.lend(buffer, self.slots[buffer.0 as usize], lend, event);
+        Ok(event)
+    }
+
+    fn take_packed(&mut self, event: Event) -> Result<Staging> {
+        let Loan { buffer, lend, .. } = self.loans.take(event)?;
+        let (start, len) = self.buffer(buffer);
+        let data = NonNull::new(start.cast::<u8>()).expect("device memory is never null");
+        let (bytes, memory) = (len * size_of::<f32>(), self.memory.clone());
+        // SAFETY: initialised (zeroed) and aligned memory that the `Arc` keeps; until the staging comes back, whatever would touch these
+        // elements is refused, or, if they are lent to be read, whatever would write them.
+        Ok(unsafe {
+            if lend.writes() {
+                Staging::new(data, bytes, DType::F32, memory)
+            } else {
+                Staging::read_only(data, bytes, DType::F32, memory)
+            }
+        })
+    }
+
+    fn unpack(&mut self, buffer: BufferId, staging: Staging) -> Result<()> {
+        self.loans.give_back(buffer, staging.is_writable());
+        let (start, len) = self.buffer(buffer);
+        assert_eq!((staging.dtype(), staging.len()), (DType::F32, len), "a staging of another buffer came back");
+        if staging.as_ptr().as_ptr() != start.cast() {
+            // SAFETY: both hold `len` elements; they may overlap, as buffers may.
+            unsafe { std::ptr::copy(staging.as_ptr().as_ptr().cast_const().cast(), start, len) }
+        }
+        Ok(())
+    }
+
+    fn turn_to(&mut self, work: Option<Work>, now: Instant) {
+        self.account.turn_to(work, now);
+    }
+
+    fn busy(&self) -> Busy {
+        self.account.busy
+    }
+}
+
+impl Cpu {
+    fn event(&mut self) -> Event {
+        self.events += 1;
+        Event(self.events)
+    }
+
+    fn put(&mut self, buffer: BufferId, at: usize, values: Values<'_>) {
         match values {
             Values::U8 { bytes, scale, offset } => {
                 let to = submit::Shared(self.part(buffer, at, bytes.len()));
@@ -227,44 +337,6 @@ impl Device for Cpu {
                 // SAFETY: `part` checked the length.
                 unsafe { self.isa.run(FromDoubles { doubles, to }) }
             }
-        }
-    }
-
-    fn prefetch(&self, values: Values<'_>) {
-        let bytes = match values {
-            Values::U8 { bytes, .. } => bytes.as_ptr_range(),
-            Values::F32(v) => v.as_ptr_range().start.cast()..v.as_ptr_range().end.cast(),
-            Values::F64(v) => v.as_ptr_range().start.cast()..v.as_ptr_range().end.cast(),
-        };
-        moves::prefetch(bytes);
-    }
-
-    fn read(&mut self, buffer: BufferId, out: &mut [f64]) {
-        let from = self.part(buffer, 0, out.len());
-        for (i, out) in out.iter_mut().enumerate() {
-            // SAFETY: `part` checked the length.
-            *out = f64::from(unsafe { *from.add(i) });
-        }
-    }
-
-    fn pack(&mut self, buffer: BufferId) -> Staging {
-        assert!(!self.lent[buffer.0 as usize], "buffer {} is lent already", buffer.0);
-        self.lent[buffer.0 as usize] = true;
-        let (start, len) = self.buffer(buffer);
-        let data = NonNull::new(start.cast::<u8>()).expect("device memory is never null");
-        // SAFETY: initialised (zeroed) and aligned memory that the `Arc` keeps; until the staging comes back, what touches the buffer by
-        // its number is refused.
-        unsafe { Staging::new(data, len * size_of::<f32>(), DType::F32, self.memory.clone()) }
-    }
-
-    fn unpack(&mut self, buffer: BufferId, staging: Staging) {
-        assert!(self.lent[buffer.0 as usize], "buffer {} was not lent", buffer.0);
-        self.lent[buffer.0 as usize] = false;
-        let (start, len) = self.buffer(buffer);
-        assert_eq!((staging.dtype(), staging.len()), (DType::F32, len), "a staging of another buffer came back");
-        if staging.as_ptr().as_ptr() != start.cast() {
-            // SAFETY: both hold `len` elements; they may overlap, as buffers may.
-            unsafe { std::ptr::copy(staging.as_ptr().as_ptr().cast_const().cast(), start, len) }
         }
     }
 }

@@ -59,7 +59,7 @@ const CHUNKS: usize = 256;
 
 impl Cpu {
     pub(super) fn execute(&mut self, call: &Call, args: &StepArgs) {
-        contract::check(call, &self.slots, &self.lent);
+        contract::check(call, &self.slots, &self.loans);
         let a = &call.args;
         match &call.kernel {
             Kernel::DenseForward { dims, bias, activation } => self.forward(*dims, *bias, *activation, a),

@@ -12,16 +12,18 @@ mod loss;
 mod norm;
 mod pool;
 mod sparsify;
-mod staging;
 mod update;
 
 use crate::contract;
-use crate::device::{Device, Event, Staging};
+use crate::device::{Account, Busy, Device, Event, Put, Work};
+use crate::loans::{Loan, Loans};
 use batch_norm::BatchNormPart;
-use paceline_base::Result;
 use paceline_base::kernel::{Arena, BufferId, Call, Fusion, Kernel, StepArgs, Values};
 use paceline_base::op::Activation;
+use paceline_base::staging::{Lend, stage, values};
 use paceline_base::units::DType;
+use paceline_base::{Result, Staging};
+use std::time::Instant;
 
 /// All fusions that any device may declare.
 const FUSIONS: [Fusion; 18] = [
@@ -50,9 +52,10 @@ const FUSIONS: [Fusion; 18] = [
 pub struct Reference {
     memory: Vec<f64>,
     slots: Vec<(usize, usize)>,
-    lent: Vec<bool>,
+    loans: Loans,
+    account: Account,
     fused: bool,
-    submitted: u64,
+    events: u64,
 }
 
 impl Reference {
@@ -74,6 +77,11 @@ impl Reference {
     /// A copy of a buffer's first `len` elements: inputs are copied out, so that buffers may overlap.
     fn input(&self, buffer: BufferId, len: usize) -> Vec<f64> {
         self.memory[self.span(buffer)][..len].to_vec()
+    }
+
+    fn event(&mut self) -> Event {
+        self.events += 1;
+        Event(self.events)
     }
 
     fn output(&mut self, buffer: BufferId, values: &[f64]) {
@@ -99,7 +107,7 @@ impl Device for Reference {
         contract::check_arena(arena)?;
         self.memory = vec![0.0; arena.len];
         self.slots = arena.slots.clone();
-        self.lent = vec![false; arena.slots.len()];
+        self.loans = Loans::default();
         Ok(())
     }
 
@@ -107,8 +115,8 @@ impl Device for Reference {
         self.memory.len() * size_of::<f64>()
     }
 
-    fn submit(&mut self, call: &Call, args: &StepArgs) -> Event {
-        contract::check(call, &self.slots, &self.lent);
+    fn submit(&mut self, call: &Call, args: &StepArgs) -> Result<Event> {
+        contract::check(call, &self.slots, &self.loans);
         let a = &call.args;
         match &call.kernel {
             Kernel::DenseForward { dims, bias, activation } => self.forward(*dims, *bias, *activation, a),
@@ -166,44 +174,69 @@ impl Device for Reference {
             Kernel::Sparsify { len, keep } => self.sparsify(*len, *keep, a),
             Kernel::Update { rule, segments } => self.update(rule, segments, a, args),
         }
-        self.submitted += 1;
-        Event(self.submitted)
+        Ok(self.event())
     }
 
-    fn wait(&mut self, _event: Event) {}
+    fn has_fired(&mut self, _event: Event) -> Result<bool> {
+        Ok(true)
+    }
 
-    fn load(&mut self, buffer: BufferId, at: usize, values: Values<'_>) {
-        assert!(!self.lent[buffer.0 as usize], "buffer {} is lent", buffer.0);
+    fn wait(&mut self, _event: Event) -> Result<()> {
+        Ok(())
+    }
+
+    fn load_all(&mut self, buffer: BufferId, fill: &mut dyn FnMut(&mut Put<'_>)) -> Result<()> {
+        self.loans.check("a load", buffer, self.slots[buffer.0 as usize], true);
         let span = self.span(buffer);
-        let to = &mut self.memory[span][at..];
-        match values {
-            Values::U8 { bytes, scale, offset } => {
-                // In f32, as the data promises: every device then holds the same inputs.
-                for (to, byte) in to[..bytes.len()].iter_mut().zip(bytes) {
-                    *to = f64::from(f32::from(*byte) * scale + offset);
+        let all = &mut self.memory[span];
+        fill(&mut |at, values| {
+            let to = &mut all[at..];
+            match values {
+                Values::U8 { bytes, scale, offset } => {
+                    // In f32, as the data promises: every device then holds the same inputs.
+                    for (to, byte) in to[..bytes.len()].iter_mut().zip(bytes) {
+                        *to = f64::from(f32::from(*byte) * scale + offset);
+                    }
                 }
+                Values::F32(from) => to[..from.len()].iter_mut().zip(from).for_each(|(to, x)| *to = f64::from(*x)),
+                Values::F64(from) => to[..from.len()].copy_from_slice(from),
             }
-            Values::F32(from) => to[..from.len()].iter_mut().zip(from).for_each(|(to, x)| *to = f64::from(*x)),
-            Values::F64(from) => to[..from.len()].copy_from_slice(from),
-        }
+        });
+        Ok(())
     }
 
-    fn read(&mut self, buffer: BufferId, out: &mut [f64]) {
-        assert!(!self.lent[buffer.0 as usize], "buffer {} is lent", buffer.0);
+    fn read(&mut self, buffer: BufferId, out: &mut [f64]) -> Result<()> {
+        self.loans.check("a read", buffer, self.slots[buffer.0 as usize], false);
         let span = self.span(buffer);
         out.copy_from_slice(&self.memory[span][..out.len()]);
+        Ok(())
     }
 
-    fn pack(&mut self, buffer: BufferId) -> Staging {
-        assert!(!self.lent[buffer.0 as usize], "buffer {} is lent already", buffer.0);
-        self.lent[buffer.0 as usize] = true;
-        staging::copy_out(&self.memory[self.span(buffer)])
+    fn pack(&mut self, buffer: BufferId, lend: Lend) -> Result<Event> {
+        let event = self.event();
+        self.loans.lend(buffer, self.slots[buffer.0 as usize], lend, event);
+        Ok(event)
     }
 
-    fn unpack(&mut self, buffer: BufferId, staging: Staging) {
-        assert!(self.lent[buffer.0 as usize], "buffer {} was not lent", buffer.0);
-        self.lent[buffer.0 as usize] = false;
+    fn take_packed(&mut self, event: Event) -> Result<Staging> {
+        let Loan { buffer, lend, .. } = self.loans.take(event)?;
+        let copy = stage(&self.memory[self.span(buffer)]);
+        Ok(if lend.writes() { copy } else { copy.into_read_only() })
+    }
+
+    fn unpack(&mut self, buffer: BufferId, staging: Staging) -> Result<()> {
+        self.loans.give_back(buffer, staging.is_writable());
         let span = self.span(buffer);
-        staging::copy_back(&staging, &mut self.memory[span]);
+        assert_eq!((staging.dtype(), staging.len()), (DType::F64, span.len()), "a staging of another buffer came back");
+        self.memory[span].copy_from_slice(values(&staging));
+        Ok(())
+    }
+
+    fn turn_to(&mut self, work: Option<Work>, now: Instant) {
+        self.account.turn_to(work, now);
+    }
+
+    fn busy(&self) -> Busy {
+        self.account.busy
     }
 }

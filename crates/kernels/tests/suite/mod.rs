@@ -101,9 +101,9 @@ pub(crate) fn run_on(
     let whole = slots.len() as u32;
     slots.push((0, len));
     device.allocate(&Arena { len, slots: slots.clone() }).unwrap();
-    device.load(BufferId(whole), 0, Values::F64(&vec![77.0; len]));
+    device.load(BufferId(whole), 0, Values::F64(&vec![77.0; len])).unwrap();
     for (i, buffer) in buffers.iter().enumerate() {
-        device.load(BufferId(i as u32), 0, Values::F64(buffer));
+        device.load(BufferId(i as u32), 0, Values::F64(buffer)).unwrap();
     }
     let call = |(kernel, args): &(Kernel, Vec<usize>)| Call {
         kernel: kernel.clone(),
@@ -112,11 +112,11 @@ pub(crate) fn run_on(
     let calls: Vec<Call> = calls.iter().map(call).collect();
     device.prepare(&mut calls.iter().map(|call| &call.kernel)).unwrap();
     for call in &calls {
-        let event = device.submit(call, step);
-        device.wait(event);
+        let event = device.submit(call, step).unwrap();
+        device.wait(event).unwrap();
     }
     let mut all = vec![0.0; len];
-    device.read(BufferId(whole), &mut all);
+    device.read(BufferId(whole), &mut all).unwrap();
     for (i, value) in all.iter().enumerate() {
         let inside = slots[..buffers.len()].iter().any(|(at, n)| (*at..at + n).contains(&i));
         assert!(inside || *value == 77.0, "{which} wrote outside its buffers, at {i}");

@@ -8,7 +8,7 @@ use paceline_base::Result;
 use paceline_comm::single;
 use paceline_engine::checkpoint::{self, restore};
 use paceline_engine::{CheckpointEvery, Rank, Scores, evaluate};
-use paceline_kernels::{Cpu, CpuOptions, Device};
+use paceline_kernels::DeviceOptions;
 use paceline_plan::{Batches, Plan, Settings, lower};
 use std::sync::Arc;
 
@@ -43,10 +43,10 @@ impl OneRun<'_> {
         let (size, count) = (r.options.eval_batch, test.len());
         let evaluate_sizes = [size.min(count), count % size].into_iter().filter(|&n| n > 0).collect();
         let batches = Batches { train: Vec::new(), evaluate: evaluate_sizes };
-        let device = Cpu::new(CpuOptions { tuning: Some(r.tuning.clone()), ..CpuOptions::default() })?;
+        let device = DeviceOptions { tuning: Some(r.tuning.clone()), ..DeviceOptions::default() };
         let plan = Plan::data_parallel(1);
         let schedule = Arc::new(lower(&r.graph, &plan, &batches, &Settings::new(r.schedule.rule, device.fusions()))?);
-        let mut rank = Rank::new(device, single(), schedule)?;
+        let mut rank = Rank::new(device.make()?, single(), schedule)?;
         restore(&mut rank, &checkpoint, false)?;
         let pool = Pool { pass: count, own: false };
         let fed = input::evaluation(&r.config, test, pool, &r.options, &rank.schedule, &(0..1), 0..1)?;

@@ -1,15 +1,17 @@
 //! The ranks of this process: a thread for each, with a device, a transport and the schedule of the run.
 
+use crate::devices;
 use crate::input::Feeds;
 use crate::process_group::ProcessGroup;
 use crate::resolve::Resolved;
-use crate::tune::trial::{make_device, no_thread};
+use crate::tune::trial::no_thread;
 use crate::watch::{RankObserver, Shared, Watcher};
 use paceline_base::{Error, Result, TimeSplit};
 use paceline_comm::Comm;
 use paceline_engine::checkpoint::{Checkpoint, Identity, Saver, initialize, restore};
 use paceline_engine::train as train_rank;
 use paceline_engine::{Outcome, Rank, Scores, TrainJob, TrainState, evaluate};
+use paceline_kernels::Device;
 use paceline_launch::LaunchClient;
 use paceline_record::{CpuShare, CpuWatch, EpochRecord, RunDir, StepWriter};
 use std::ops::Range;
@@ -119,7 +121,8 @@ impl OneRun<'_> {
         let r = self.resolved;
         let mut observer = RankObserver::new(shared, number);
         let mut test = None;
-        let outcome = make_device(&r.layout, Some(&r.tuning))
+        let outcome = devices::of_layout(&r.layout, Some(&r.tuning))
+            .make()
             .and_then(|device| Rank::new(device, comm, r.schedule.clone()))
             .and_then(|mut rank| {
                 let result = self.train_and_test(&mut rank, &mut observer, saver, feeds);
@@ -139,7 +142,7 @@ impl OneRun<'_> {
 
     fn train_and_test<C: Comm>(
         &self,
-        rank: &mut Rank<paceline_kernels::Cpu, C>,
+        rank: &mut Rank<Box<dyn Device>, C>,
         observer: &mut RankObserver<'_>,
         saver: Option<&Saver>,
         feeds: &Feeds<'_>,

@@ -1,6 +1,7 @@
 //! What a run will need in memory, from the lowered schedule, before anything is allocated; and what follows from it: how
 //! many samples are evaluated at once, and the refusal of a run that does not fit.
 
+use crate::devices;
 use crate::input::{self, RunData};
 use crate::resolve::Layout;
 use paceline_base::text::{bytes, counted};
@@ -8,7 +9,7 @@ use paceline_base::units::GlobalBatch;
 use paceline_base::{Error, Result};
 use paceline_config::{Auto, CacheName, Cadence, Config};
 use paceline_data::DataPart;
-use paceline_kernels::{Cpu, CpuOptions, Device, Tuning};
+use paceline_kernels::Tuning;
 use paceline_plan::Schedule;
 use paceline_prepare::feed::cache;
 
@@ -131,15 +132,13 @@ impl Needs {
     }
 }
 
-/// What the devices say that they need for these kernels. They only reserve it here; memory is taken when it is used.
+/// What the devices will need for these kernels.
 fn working_bytes(schedule: &Schedule, layout: &Layout, tuning: Option<&Tuning>) -> Result<u64> {
+    let device = devices::of_layout(layout, tuning);
     let mut total = 0;
     for rank in 0..schedule.ranks {
-        let mut device =
-            Cpu::new(CpuOptions { threads: layout.threads, tuning: tuning.cloned(), ..CpuOptions::default() })?;
         let tasks = schedule.phases.iter().flat_map(|phase| phase.tasks()).filter(|(_, task)| task.rank == rank);
-        device.prepare(&mut tasks.filter_map(|(_, task)| Some(&task.call()?.kernel)))?;
-        total += device.working_bytes() as u64;
+        total += device.working_bytes(&mut tasks.filter_map(|(_, task)| Some(&task.call()?.kernel)))? as u64;
     }
     Ok(total)
 }

@@ -7,10 +7,11 @@
 
 mod decide;
 
+use crate::devices;
 use crate::input::{self, RunData};
 use crate::resolve::{Layout, unless_stopped};
 use decide::{Candidate, ROUNDS, choose, goes_on, hopeful};
-use paceline_base::kernel::{Fusion, StepArgs};
+use paceline_base::kernel::StepArgs;
 use paceline_base::text::counted;
 use paceline_base::units::GlobalBatch;
 use paceline_base::{Error, Result};
@@ -20,7 +21,7 @@ use paceline_data::{Labelled, Order, Preview, Samples};
 use paceline_engine::checkpoint::initialize;
 use paceline_engine::{Agreement, Batch, Control, Next, Rank};
 use paceline_graph::Graph;
-use paceline_kernels::{Cpu, CpuOptions, Device, Tuning};
+use paceline_kernels::{Device, Tuning};
 use paceline_plan::{Batches, PhaseKind, Schedule, Settings, UpdateMode, lower};
 use paceline_system::threads::cores;
 use std::sync::Arc;
@@ -222,7 +223,12 @@ fn seconds_per_sample(
 ) -> Result<Trial> {
     let batches = Batches { train: vec![layout.batch.samples()], evaluate: Vec::new() };
     let rule = config.optimizer.rule();
-    let schedule = Arc::new(lower(graph, &layout.plan, &batches, &Settings::new(rule, &fusions(tuning)?))?);
+    let schedule = Arc::new(lower(
+        graph,
+        &layout.plan,
+        &batches,
+        &Settings::new(rule, devices::of_layout(layout, tuning).fusions()),
+    )?);
     let order = Order::new(samples.len(), config.train.seed);
     std::thread::scope(|scope| {
         let handles: Vec<_> = threads(layout.plan.ranks)
@@ -231,7 +237,7 @@ fn seconds_per_sample(
                 let (schedule, order) = (schedule.clone(), &order);
                 let number = comm.rank();
                 let work = move || {
-                    let device = make_device(layout, tuning)?;
+                    let device = devices::of_layout(layout, tuning).make()?;
                     try_steps(config, graph, samples, layout, schedule, order, device, comm, long)
                 };
                 // If it does not start, its end of the connection is dropped, and the others fail instead of waiting.
@@ -262,7 +268,7 @@ fn try_steps(
     layout: &Layout,
     schedule: Arc<Schedule>,
     order: &Order,
-    device: Cpu,
+    device: Box<dyn Device>,
     comm: paceline_comm::Threads,
     long: bool,
 ) -> Result<Trial> {
@@ -306,21 +312,4 @@ pub(crate) fn no_thread(rank: usize, ranks: usize, error: &std::io::Error) -> Er
     Error::failure(format!(
         "the thread of rank {rank} cannot start ({error}): {rank} of {ranks} were started; use fewer strategy.replicas"
     ))
-}
-
-/// What the device takes as one.
-pub(crate) fn fusions(tuning: Option<&Tuning>) -> Result<Vec<Fusion>> {
-    Ok(Cpu::new(CpuOptions { tuning: tuning.cloned(), ..CpuOptions::default() })?.fusions().to_vec())
-}
-
-/// The device of one rank. It may bind the calling thread to cores: only the rank's own thread calls this.
-pub(crate) fn make_device(layout: &Layout, tuning: Option<&Tuning>) -> Result<Cpu> {
-    // Ranks are not bound to cores unless one is named: on a machine where anything else runs, a bound rank waits for its core while the
-    // other is free, and all ranks wait for it (beside a compiler, 2 to 14 times slower; not compared on an idle machine).
-    Cpu::new(CpuOptions {
-        threads: layout.threads,
-        cores: layout.core.map(|c| vec![c]),
-        tuning: tuning.cloned(),
-        ..CpuOptions::default()
-    })
 }

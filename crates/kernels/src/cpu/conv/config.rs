@@ -4,11 +4,12 @@ use super::direct::{self, Geometry};
 use super::scheme::{Scheme, Tile2Kernel3, Tile2Kernel5, Tile4Kernel3};
 use super::winograd;
 use crate::cpu::memory::Memory;
+use crate::tuning::Tuning;
 use paceline_base::Result;
 use paceline_base::kernel::Kernel;
 use paceline_base::window::{ConvDims, PoolDims};
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -252,6 +253,13 @@ impl ConvConfig {
     }
 }
 
+impl ConvConfig {
+    /// Elements of scratch, for all threads.
+    fn scratch_len(&self, threads: usize) -> usize {
+        self.shared + threads * self.own
+    }
+}
+
 /// The convolutions of one device: configs by case, and scratch for the largest.
 #[derive(Default)]
 pub(crate) struct Convs {
@@ -272,13 +280,25 @@ impl Convs {
             return Ok(config.clone());
         }
         let config = Arc::new(ConvConfig::new(case, algorithm(), lanes, threads));
-        let need = config.shared + threads * config.own;
+        let need = config.scratch_len(threads);
         if self.scratch.as_ref().is_none_or(|s| s.len() < need) {
             self.scratch = None; // before the new one is made: both together might not fit
             self.scratch = Some(Memory::new(need)?);
         }
         self.configs.insert(*case, config.clone());
         Ok(config)
+    }
+
+    /// Elements of scratch that the largest of these cases needs.
+    pub(crate) fn scratch_len(
+        cases: impl Iterator<Item = ConvCase>,
+        tuning: &Tuning,
+        lanes: usize,
+        threads: usize,
+    ) -> usize {
+        let cases: HashSet<ConvCase> = cases.collect();
+        let need = |case: &ConvCase| ConvConfig::new(case, tuning.conv(case), lanes, threads).scratch_len(threads);
+        cases.iter().map(need).max().unwrap_or(0)
     }
 
     /// Forgets a config, so that another algorithm can be tried.

@@ -81,7 +81,7 @@ pub fn measure(case: &ConvCase, tuning: &Tuning, threads: usize) -> Result<Vec<M
         // Small numbers of both signs; all-zero codes are valid ones.
         let values: Vec<f32> = (0..*n).map(|k| ((k * 7919 + i) % 2003) as f32 / 1001.5 - 1.0).collect();
         if !(i + 1 == lens.len() && case.pool.is_some()) {
-            cpu.load(BufferId(i as u32), 0, Values::F32(&values));
+            cpu.load(BufferId(i as u32), 0, Values::F32(&values))?;
         }
     }
     let call = Call { kernel, args: (0..lens.len() as u32).map(BufferId).collect() };
@@ -95,7 +95,7 @@ pub fn measure(case: &ConvCase, tuning: &Tuning, threads: usize) -> Result<Vec<M
             cpu.convs.forget(case);
             cpu.prepare(&mut std::iter::once(&call.kernel))?;
             let start = Instant::now();
-            cpu.submit(&call, &step);
+            cpu.submit(&call, &step)?;
             if round > 0 {
                 measured.rounds.push(start.elapsed().as_secs_f64()); // the first warms caches and pages
             }
