@@ -24,25 +24,11 @@ impl File {
         Self::open_within(path, verify, &Limits::default(), &Memory::up_to(u64::MAX), None)
     }
 
-    /// Opens with other limits. Where `bad` is given it hears of every bad record and may let it be left out; a damaged
-    /// length leaves out everything up to the next good one.
+    /// Opens with other limits; what is unpacked and the place of every record count for `memory`. Where `bad` is given it hears of every bad
+    /// record and may let it be left out; a damaged length leaves out everything up to the next good one.
     ///
     /// # Errors
-    /// As [`File::open`], and those that `bad` returns.
-    #[cfg(test)]
-    pub(crate) fn open_with(
-        path: &Path,
-        verify: bool,
-        limits: &Limits,
-        bad: Option<&mut dyn FnMut(DataError) -> Result<()>>,
-    ) -> Result<Self> {
-        Self::open_within(path, verify, limits, &Memory::up_to(u64::MAX), bad)
-    }
-
-    /// As [`File::open_with`]; what is unpacked and the place of every record count for `memory`.
-    ///
-    /// # Errors
-    /// As there, and [`RecordError::NoMemory`](crate::RecordError::NoMemory).
+    /// As [`File::open`], those that `bad` returns, and [`RecordError::NoMemory`](crate::RecordError::NoMemory).
     pub(crate) fn open_within(
         path: &Path,
         verify: bool,
