@@ -187,7 +187,7 @@ impl Buffers {
         let mut lives: Vec<Option<Life>> = vec![None; self.all.len()];
         let mut lent: HashMap<u64, usize> = HashMap::default();
         let mut touch = |placed: &Placed<'_>, at: usize, lent: &mut HashMap<u64, usize>| {
-            placed.task.touches(|r, key, _| {
+            placed.task.touches(|r, key| {
                 if r != rank {
                     return;
                 }
