@@ -13,10 +13,12 @@ pub(super) fn awaits(work: &mut Work, key: &SegmentKey) {
         return;
     }
     let mut awaited = Vec::new();
-    for message in work.places(key).filter(|&at| work.task(at).is_message()).collect::<Vec<_>>() {
-        awaited.clear();
-        work.task(message).touches(|rank, buffer| awaited.push(of_rank(work, message, rank, buffer)));
-        work.set_awaited(message, &awaited);
+    for at in work.places(key) {
+        if work.task(at).is_message() {
+            awaited.clear();
+            work.task(at).touches(|rank, buffer| awaited.push(of_rank(work, at, rank, buffer)));
+            work.set_awaited(at, &awaited);
+        }
     }
 }
 
