@@ -51,7 +51,16 @@ impl Near {
         // What passes its input or its gradient on makes no buffer of its own, so that its neighbours share one.
         let clear = |n: NodeId| graph.nodes[n].op.is_view() || graph.nodes[n].op.passes_gradient();
         let of = |node: NodeId| {
-            let mut seen = vec![node];
+            // The gradient of what passes it on is that of its inputs: they are as near as itself.
+            let (mut seen, mut passed) = (vec![node], 0);
+            while let Some(&n) = seen.get(passed) {
+                if graph.nodes[n].op.passes_gradient() {
+                    let inputs = graph.nodes[n].inputs.iter().filter(|input| !seen.contains(input));
+                    let inputs: Vec<NodeId> = inputs.copied().collect();
+                    seen.extend(inputs);
+                }
+                passed += 1;
+            }
             for _ in 0..REACH {
                 let mut open = seen.clone();
                 while let Some(n) = open.pop() {
