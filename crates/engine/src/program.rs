@@ -72,9 +72,11 @@ impl Program {
     }
 }
 
-/// Announces every group of the schedule, in the same order on every rank.
-pub(crate) fn groups(schedule: &Schedule, comm: &mut dyn Comm) -> Result<HashMap<Vec<usize>, GroupId>> {
-    let mut ids = HashMap::new();
+/// Groups that were announced, by their ranks.
+pub(crate) type Groups = HashMap<Vec<usize>, GroupId>;
+
+/// Announces the groups of a schedule that are not announced yet, in its order: the same on every rank.
+pub(crate) fn groups(schedule: &Schedule, comm: &mut dyn Comm, ids: &mut Groups) -> Result<()> {
     for (_, task) in schedule.phases.iter().flat_map(|p| p.tasks()) {
         if let TaskKind::Collective { group, .. } = &task.kind
             && group.contains(&comm.rank())
@@ -83,7 +85,7 @@ pub(crate) fn groups(schedule: &Schedule, comm: &mut dyn Comm) -> Result<HashMap
             ids.insert(group.to_vec(), comm.group(group)?);
         }
     }
-    Ok(ids)
+    Ok(())
 }
 
 /// Turns names into the numbers of one rank.
@@ -91,7 +93,7 @@ struct Numbers<'a> {
     phase: usize,
     rank: usize,
     memory: &'a Memory,
-    groups: &'a HashMap<Vec<usize>, GroupId>,
+    groups: &'a Groups,
     /// Slots of messages, by number.
     slots: HashMap<u64, usize>,
     samples: usize,
@@ -183,7 +185,7 @@ pub(crate) fn program(
     schedule: &Schedule,
     phase: usize,
     rank: usize,
-    groups: &HashMap<Vec<usize>, GroupId>,
+    groups: &Groups,
     retires: bool,
 ) -> Result<Program> {
     let program = paceline_plan::program(schedule, phase, rank);

@@ -5,7 +5,7 @@
 
 use crate::clock::{Clock, Doing};
 use crate::metrics::Metrics;
-use crate::program::{self, Instruction, Program};
+use crate::program::{self, Groups, Instruction, Program};
 use paceline_base::collective::Exchange;
 use paceline_base::kernel::{BufferId, Call, StepArgs, Values};
 use paceline_base::staging::Lend;
@@ -114,6 +114,7 @@ pub struct Rank<D: Device, C: Comm> {
     pub comm: C,
     /// What is executed.
     pub schedule: Arc<Schedule>,
+    groups: Groups,
     programs: Arc<[Program]>,
     /// Two halves, because operations of two steps may be under way.
     pending: [Vec<Option<(Ticket, BufferId)>>; 2],
@@ -148,7 +149,7 @@ pub struct Rank<D: Device, C: Comm> {
 
 impl<D: Device, C: Comm> Rank<D, C> {
     /// Plans the rank's memory and programs.
-    pub fn new(mut device: D, mut comm: C, schedule: Arc<Schedule>) -> Result<Self> {
+    pub fn new(mut device: D, comm: C, schedule: Arc<Schedule>) -> Result<Self> {
         let rank = comm.rank();
         if comm.size() != schedule.ranks {
             return Err(Error::internal(format!("a schedule of {} ranks on {} ranks", schedule.ranks, comm.size())));
@@ -157,36 +158,28 @@ impl<D: Device, C: Comm> Rank<D, C> {
         if planned != dtype {
             return Err(Error::internal(format!("rank {rank} was planned for {planned:?} and computes in {dtype:?}")));
         }
-        let groups = program::groups(&schedule, &mut comm)?;
-        let everyone = groups.get(&(0..schedule.ranks).collect::<Vec<_>>()).copied();
-        let programs =
-            (0..schedule.phases.len()).map(|p| program::program(&schedule, p, rank, &groups, device.wants_retired()));
-        let programs: Arc<[Program]> = programs.collect::<Result<_>>()?;
         device.allocate(&schedule.memory[rank].arena)?;
-        device.prepare(&mut programs.iter().flat_map(Program::all).filter_map(Instruction::kernel))?;
-        let left_over = programs.iter().map(|p| p.left_over.len()).max().unwrap_or(0);
-        let slots = programs.iter().map(|p| p.slots).max().unwrap_or(0);
-        let rows = programs.iter().map(|p| p.rows.len()).max().unwrap_or(0);
         let counts = schedule.memory[rank].lasting_id(metrics(rank));
         let counts = counts.ok_or_else(|| Error::internal(format!("rank {rank} has no metrics")))?;
         let metrics = (counts, Metrics::new(schedule.metrics.clone())?);
-        Ok(Self {
+        let mut rank = Self {
             device,
             comm,
             schedule,
-            programs,
-            pending: [vec![None; slots], vec![None; slots]],
+            groups: Groups::new(),
+            programs: Arc::new([]),
+            pending: Default::default(),
             open: 0,
-            due: VecDeque::with_capacity(2 * slots),
+            due: VecDeque::new(),
             earlier: None,
-            finished: vec![true; left_over],
+            finished: Vec::new(),
             last: Event(0),
-            rows: Vec::with_capacity(rows),
-            ahead: Vec::with_capacity(rows),
+            rows: Vec::new(),
+            ahead: Vec::new(),
             announced: None,
-            labels: Vec::with_capacity(rows),
+            labels: Vec::new(),
             sequence: 0,
-            everyone,
+            everyone: None,
             words: None,
             metrics,
             reading: None,
@@ -194,7 +187,51 @@ impl<D: Device, C: Comm> Rank<D, C> {
             times: TimeSplit::default(),
             waited: Duration::ZERO,
             busy: Busy::default(),
-        })
+        };
+        rank.make_programs()?;
+        Ok(rank)
+    }
+
+    /// Takes a schedule with further kinds of steps in the place of its own, between two steps; parameters stay as they are. Every rank must do
+    /// so at the same step.
+    pub fn extend(&mut self, schedule: Arc<Schedule>) -> Result<()> {
+        self.drain()?;
+        if let Some(event) = self.reading {
+            self.read_metrics(event)?;
+        }
+        let rank = self.number();
+        let (now, then) = (&self.schedule.memory[rank], &schedule.memory[rank]);
+        if !now.lasting().eq(then.lasting()) {
+            return Err(Error::internal(format!(
+                "what lasts on rank {rank} would lie elsewhere under the other schedule"
+            )));
+        }
+        let kept = then.lasting().map(|(_, _, (start, len))| start + len).max().unwrap_or(0);
+        self.device.reallocate(&then.arena, kept)?;
+        self.schedule = schedule;
+        self.make_programs()
+    }
+
+    /// Makes the programs of the schedule, and room for what they need.
+    fn make_programs(&mut self) -> Result<()> {
+        let (schedule, number) = (&self.schedule, self.comm.rank());
+        program::groups(schedule, &mut self.comm, &mut self.groups)?;
+        self.everyone = self.groups.get(&(0..schedule.ranks).collect::<Vec<_>>()).copied();
+        let retires = self.device.wants_retired();
+        let programs = (0..schedule.phases.len()).map(|p| program::program(schedule, p, number, &self.groups, retires));
+        let programs: Arc<[Program]> = programs.collect::<Result<_>>()?;
+        self.device.prepare(&mut programs.iter().flat_map(Program::all).filter_map(Instruction::kernel))?;
+        let most = |of: fn(&Program) -> usize| programs.iter().map(of).max().unwrap_or(0);
+        let (slots, rows) = (most(|p| p.slots), most(|p| p.rows.len()));
+        self.pending = [vec![None; slots], vec![None; slots]];
+        self.finished = vec![true; most(|p| p.left_over.len())];
+        self.due.reserve(2 * slots);
+        for list in [&mut self.rows, &mut self.ahead] {
+            list.reserve(rows.saturating_sub(list.len()));
+        }
+        self.labels.reserve(rows.saturating_sub(self.labels.len()));
+        self.programs = programs;
+        Ok(())
     }
 
     /// This rank's number.

@@ -14,7 +14,7 @@ use paceline_base::{Error, Monitor, Result, metric};
 use paceline_comm::Comm;
 use paceline_graph::Graph;
 use paceline_kernels::Device;
-use paceline_plan::PhaseKind;
+use paceline_plan::{PhaseKind, Phases};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
@@ -39,8 +39,8 @@ pub struct TrainOptions {
     pub seed: u64,
     /// Epochs in all.
     pub epochs: u64,
-    /// Samples per step over all ranks.
-    pub batch: GlobalBatch,
+    /// Samples per step over all ranks, by epoch and position; fewer where an epoch ends before. Every rank must get the same.
+    pub batch: Arc<dyn Fn(u64, u64) -> GlobalBatch + Send + Sync>,
     /// Samples per evaluation step over all ranks.
     pub eval_batch: usize,
     /// Learning rate by step.
@@ -88,6 +88,8 @@ pub struct TrainJob<'a> {
     pub validation: Input<'a>,
     /// The same on every rank.
     pub options: &'a TrainOptions,
+    /// Lowers steps that were not planned, if there may be such.
+    pub phases: Option<&'a Phases<'a>>,
     /// Writes checkpoints; on rank 0 only.
     pub saver: Option<&'a Saver>,
 }
@@ -190,21 +192,20 @@ impl<D: Device, C: Comm> Training<'_, D, C> {
             wish
         })?;
         let start = position as usize;
-        let samples = options.batch.samples().min(training.len() - start);
+        let batch_at = |position: u64| {
+            let left = training.len() - position as usize;
+            (options.batch)(epoch, position).samples().min(left)
+        };
+        let samples = batch_at(position);
         let rate = (options.rate)(step);
-        let phase = phase(self.rank, PhaseKind::Train, samples)?;
-        let next_samples = options.batch.samples().min(training.len() - start - samples);
+        let phase = self.phase(samples)?;
+        let next_samples = batch_at(position + samples as u64);
         let at = |row| training.sample(epoch, start + row);
         let at_next = |row| training.sample(epoch, start + samples + row);
         let batch = match training {
             Input::Memory { samples, .. } => {
-                let next = match next_samples {
-                    0 => None,
-                    n => {
-                        let phase = self::phase(self.rank, PhaseKind::Train, n)?;
-                        Some(Next { phase, id: step + 1, at: &at_next })
-                    }
-                };
+                let next = self.rank.schedule.phase(PhaseKind::Train, next_samples);
+                let next = next.map(|phase| Next { phase, id: step + 1, at: &at_next });
                 Batch { id: Some(step), next, ..Batch::new(samples, &at) }
             }
             Input::Supply { supply, len } => Batch::supplied(supply, epoch * len as u64 + position, samples),
@@ -231,6 +232,15 @@ impl<D: Device, C: Comm> Training<'_, D, C> {
             self.settle()?;
         }
         Ok(agreed)
+    }
+
+    /// The phase for so many samples, which is lowered if it was not planned.
+    fn phase(&mut self, samples: usize) -> Result<usize> {
+        let kind = PhaseKind::Train;
+        if let (None, Some(phases)) = (self.rank.schedule.phase(kind, samples), self.job.phases) {
+            self.rank.extend(phases.with(kind, samples)?)?;
+        }
+        phase(self.rank, kind, samples)
     }
 
     /// Takes the metrics of the oldest step that has none.

@@ -63,7 +63,7 @@ fn go(around: Around, dir: &Path, every: CheckpointEvery, max_steps: u64, keep: 
     let options = TrainOptions {
         seed: 1,
         epochs: 8,
-        batch: GlobalBatch::new(4).unwrap(),
+        batch: Arc::new(|_, _| GlobalBatch::new(4).unwrap()),
         eval_batch: 20,
         rate: Arc::new(move |_| rate),
         monitor: Monitor::ValAccuracy,
@@ -74,7 +74,14 @@ fn go(around: Around, dir: &Path, every: CheckpointEvery, max_steps: u64, keep: 
     };
     let visits = Visits::all(Order::new(data.len(), 1));
     let input = Input::Memory { samples: &data, visits: &visits };
-    let job = TrainJob { graph: &graph, training: input, validation: input, options: &options, saver: Some(&saver) };
+    let job = TrainJob {
+        graph: &graph,
+        training: input,
+        validation: input,
+        options: &options,
+        phases: None,
+        saver: Some(&saver),
+    };
     train(&mut rank, &job, progress, &mut Patient { dir, steps: progress.step }).unwrap();
     saver.finish().unwrap();
 }

@@ -70,7 +70,7 @@ fn train_on<O: Observer + Send>(
     let options = TrainOptions {
         seed: 1,
         epochs: 2,
-        batch: GlobalBatch::new(6).unwrap(),
+        batch: Arc::new(|_, _| GlobalBatch::new(6).unwrap()),
         eval_batch: 24,
         rate: Arc::new(rate),
         monitor: Default::default(),
@@ -92,7 +92,7 @@ fn train_on<O: Observer + Send>(
                     let device = around.wrap(Cpu::new(CpuOptions::default()).unwrap());
                     let mut rank = Rank::new(device, comm, schedule).unwrap();
                     initialize(&mut rank, graph, 1).unwrap();
-                    let job = TrainJob { graph, training: input, validation: input, options, saver };
+                    let job = TrainJob { graph, training: input, validation: input, options, phases: None, saver };
                     let ended = train(&mut rank, &job, TrainState::default(), &mut observer);
                     (observer, ended)
                 })

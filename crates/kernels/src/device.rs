@@ -77,6 +77,10 @@ pub trait Device: Send {
     /// Makes room for all buffers, zeroed. Called once.
     fn allocate(&mut self, arena: &Arena) -> Result<()>;
 
+    /// Other buffers in place of those there are. The first `kept` elements of the arena keep what they hold; memory grows if it must, and
+    /// never shrinks. Nothing may be on loan.
+    fn reallocate(&mut self, arena: &Arena, kept: usize) -> Result<()>;
+
     /// Bytes of the arena: what lowering planned and the simulator predicts.
     fn allocated_bytes(&self) -> usize;
 
@@ -173,6 +177,10 @@ impl<D: Device + ?Sized> Device for Box<D> {
 
     fn allocate(&mut self, arena: &Arena) -> Result<()> {
         (**self).allocate(arena)
+    }
+
+    fn reallocate(&mut self, arena: &Arena, kept: usize) -> Result<()> {
+        (**self).reallocate(arena, kept)
     }
 
     fn allocated_bytes(&self) -> usize {

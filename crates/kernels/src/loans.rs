@@ -25,6 +25,14 @@ pub(crate) struct Loans {
 }
 
 impl Loans {
+    /// An error if anything is on loan.
+    pub(crate) fn check_none(&self) -> Result<()> {
+        match self.open.first() {
+            Some(loan) => Err(Error::internal(format!("buffer {} is lent, and memory cannot change", loan.buffer.0))),
+            None => Ok(()),
+        }
+    }
+
     /// The loan that forbids to touch the elements `start..end`, if one does.
     #[inline]
     pub(crate) fn conflict(&self, start: usize, end: usize, writes: bool) -> Option<&Loan> {

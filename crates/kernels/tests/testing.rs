@@ -173,3 +173,27 @@ fn questions_are_answered_without_a_device() {
         );
     }
 }
+
+/// Other buffers, in more memory or in the same: what is kept stays, memory never shrinks, and nothing changes while a buffer is lent.
+#[test]
+fn buffers_change_around_what_is_kept() {
+    fn check(device: impl Device) {
+        let mut device = ready(device);
+        let size = device.dtype().size();
+        for (len, allocated) in [(48, 48), (24, 48), (500_000, 500_000)] {
+            device.reallocate(&Arena { len, slots: vec![(0, 16), (16, 8)] }, 16).unwrap();
+            assert_eq!((device.allocated_bytes(), first(&mut device, X)), (allocated * size, 2.0));
+        }
+        device.reallocate(&Arena { len: 32, slots: vec![(0, 16), (16, 16)] }, 16).unwrap();
+        device.submit(&relu(X, Y), &STEP).unwrap();
+        assert_eq!(first(&mut device, Y), 2.0);
+        let lent = device.pack_now(X, Lend::Read).unwrap();
+        let refused = device.reallocate(&Arena { len: 16, slots: vec![(0, 16)] }, 16).unwrap_err();
+        assert!(refused.to_string().contains("buffer 0 is lent"), "{refused}");
+        device.unpack(X, lent).unwrap();
+    }
+    check(cpu());
+    check(Reference::new());
+    check(Checked::new(cpu()));
+    check(Queued::new(cpu(), u64::MAX));
+}

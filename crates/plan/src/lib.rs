@@ -25,6 +25,7 @@ mod hash;
 mod key;
 mod lower;
 mod memory;
+mod phases;
 mod plan;
 mod plan_file;
 mod program;
@@ -38,6 +39,7 @@ pub use lower::{Batches, Devices, Lowering, MicroBatches, Settings, lower};
 #[cfg(feature = "testing")]
 pub use memory::lay_out_without_loans;
 pub use memory::{Memory, ends, peaks};
+pub use phases::Phases;
 pub use plan::{Compression, OpPlan, Parts, Plan, Store, UpdateMode};
 pub use plan_file::{parse, to_toml};
 pub use program::{Item, Placed, Program, program, programs};

@@ -19,7 +19,7 @@ pub struct Memory {
     /// By number.
     pub arena: Arena,
     /// Elements that live for the whole run: what is left when no step runs.
-    pub lasting: usize,
+    pub lasting_elements: usize,
     /// Numbers of the buffers that live for the whole run, by name.
     lasting_ids: Vec<(BufferKey, BufferId)>,
     /// By phase, numbers of the buffers that live in a step.
@@ -36,6 +36,11 @@ impl Memory {
     /// The number of a buffer that lives for the whole run.
     pub fn lasting_id(&self, key: BufferKey) -> Option<BufferId> {
         self.lasting_ids.binary_search_by_key(&key, |i| i.0).ok().map(|at| self.lasting_ids[at].1)
+    }
+
+    /// The buffers that live for the whole run, with their numbers and where they lie; they come first in the arena.
+    pub fn lasting(&self) -> impl Iterator<Item = (BufferKey, BufferId, (usize, usize))> {
+        self.lasting_ids.iter().map(|&(key, id)| (key, id, self.arena.slots[id.0 as usize]))
     }
 
     /// A kernel launch with buffers by number.
@@ -285,5 +290,5 @@ fn layout(of_rank: &Buffers, known: &mut HashMap<Vec<Life>, Places>) -> Memory {
         .filter(|(_, id)| all[id.0 as usize].within.is_none())
         .map(|(_, id)| slots[id.0 as usize].1)
         .sum();
-    Memory { arena: Arena { len, slots }, lasting, lasting_ids, step_ids: by_phase }
+    Memory { arena: Arena { len, slots }, lasting_elements: lasting, lasting_ids, step_ids: by_phase }
 }

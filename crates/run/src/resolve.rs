@@ -211,7 +211,10 @@ pub(crate) fn resolve_among(
     let options = TrainOptions {
         seed: config.train.seed,
         epochs: config.train.epochs,
-        batch: layout.batch,
+        batch: Arc::new({
+            let batch = layout.batch;
+            move |_, _| batch
+        }),
         eval_batch: evaluated,
         rate: rates(&config, steps_per_epoch),
         monitor: config.train.monitor,

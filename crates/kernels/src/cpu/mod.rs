@@ -220,6 +220,20 @@ impl Device for Cpu {
         Ok(())
     }
 
+    fn reallocate(&mut self, arena: &Arena, kept: usize) -> Result<()> {
+        contract::check_arena(arena)?;
+        self.loans.check_none()?;
+        if arena.len > self.memory.len() {
+            let longer = Memory::new(arena.len)?;
+            let kept = kept.min(self.memory.len());
+            // SAFETY: both blocks have as many elements, are apart, and nothing is on loan, so that nobody else reads or writes them.
+            unsafe { std::ptr::copy_nonoverlapping(self.memory.as_ptr(), longer.as_ptr(), kept) };
+            self.memory = Arc::new(longer);
+        }
+        self.slots = arena.slots.clone();
+        Ok(())
+    }
+
     fn allocated_bytes(&self) -> usize {
         self.memory.len() * size_of::<f32>()
     }

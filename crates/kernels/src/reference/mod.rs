@@ -111,6 +111,14 @@ impl Device for Reference {
         Ok(())
     }
 
+    fn reallocate(&mut self, arena: &Arena, _kept: usize) -> Result<()> {
+        contract::check_arena(arena)?;
+        self.loans.check_none()?;
+        self.memory.resize(arena.len.max(self.memory.len()), 0.0);
+        self.slots = arena.slots.clone();
+        Ok(())
+    }
+
     fn allocated_bytes(&self) -> usize {
         self.memory.len() * size_of::<f64>()
     }

@@ -73,6 +73,18 @@ impl<D: Device> Device for Checked<D> {
         self.inner.allocate(arena)
     }
 
+    fn reallocate(&mut self, arena: &Arena, kept: usize) -> Result<()> {
+        check_arena(arena)?;
+        self.loans.check_none()?;
+        self.inner.reallocate(arena, kept)?;
+        self.slots = arena.slots.clone();
+        let mut freed = self.freed.borrow_mut();
+        let len = freed.len();
+        freed.resize(arena.len.max(len), None);
+        freed[kept..].fill(None);
+        Ok(())
+    }
+
     fn allocated_bytes(&self) -> usize {
         self.inner.allocated_bytes()
     }

@@ -216,6 +216,18 @@ impl<D: Device + 'static> Device for Queued<D> {
         Ok(())
     }
 
+    fn reallocate(&mut self, arena: &Arena, kept: usize) -> Result<()> {
+        check_arena(arena)?;
+        self.loans.check_none()?;
+        self.slots = arena.slots.clone();
+        let arena = arena.clone();
+        self.bytes.0 = self.ask(move |device| {
+            device.reallocate(&arena, kept)?;
+            Ok(device.allocated_bytes())
+        })?;
+        Ok(())
+    }
+
     fn allocated_bytes(&self) -> usize {
         self.bytes.0
     }

@@ -4,6 +4,7 @@ use super::{RunData, augment, threads};
 use crate::local_data::Pool;
 use paceline_base::portion::Portion;
 use paceline_base::stage::StageFigures;
+use paceline_base::units::GlobalBatch;
 use paceline_base::{Error, Result};
 use paceline_config::{Auto, Config};
 use paceline_data::{DataPart, Order, Visits};
@@ -81,11 +82,12 @@ impl<'a> Feeds<'a> {
         config: &Config,
         data: &'a RunData,
         options: &TrainOptions,
+        batch: GlobalBatch,
         schedule: &Schedule,
         ranks: Range<usize>,
         progress: &TrainState,
     ) -> Result<Self> {
-        let (len, batch) = (data.samples(), options.batch.samples());
+        let (len, batch) = (data.samples(), batch.samples());
         let portion = portion(schedule, PhaseKind::Train, len, batch, &ranks)?;
         let shuffle = config.data.shuffle;
         let (visits, seed) = match &data.local {

@@ -40,7 +40,7 @@ fn options(max_steps: u64) -> TrainOptions {
     TrainOptions {
         seed: 1,
         epochs: 3,
-        batch: GlobalBatch::new(BATCH).unwrap(),
+        batch: Arc::new(|_, _| GlobalBatch::new(BATCH).unwrap()),
         eval_batch: EVAL,
         rate: Arc::new(|_| 0.05),
         monitor: paceline_base::Monitor::ValAccuracy,
@@ -79,7 +79,7 @@ fn go(data: &[RunData], ranks: &[usize], config: &Config, dir: &Path, max_steps:
     let plan = Plan { shares: Some(local.shares(ranks, BATCH).unwrap()), ..Plan::data_parallel(total) };
     let graph = build_graph(config, &data[0]).unwrap();
     let cpu = || Cpu::new(CpuOptions::default()).unwrap();
-    let batches = batches(options.batch, EVAL, &data[0]);
+    let batches = batches(GlobalBatch::new(BATCH).unwrap(), EVAL, &data[0]);
     let schedule = Arc::new(
         lower(&graph, &plan, &batches, &Settings { defer_updates: true, ..Settings::new(RULE, cpu().kind()) }).unwrap(),
     );
@@ -90,10 +90,12 @@ fn go(data: &[RunData], ranks: &[usize], config: &Config, dir: &Path, max_steps:
     let counts = Mutex::new(Vec::new());
     let mut comms = paceline_comm::threads(total).into_iter();
     // Each process's feeds know its own data only.
-    let feeds = data
-        .iter()
-        .zip(ranges_of(ranks))
-        .map(|(data, range)| (range.clone(), Feeds::new(config, data, &options, &schedule, range, &progress).unwrap()));
+    let feeds = data.iter().zip(ranges_of(ranks)).map(|(data, range)| {
+        (
+            range.clone(),
+            Feeds::new(config, data, &options, GlobalBatch::new(BATCH).unwrap(), &schedule, range, &progress).unwrap(),
+        )
+    });
     let feeds: Vec<_> = feeds.collect();
     std::thread::scope(|scope| {
         for (range, feeds) in &feeds {
@@ -109,7 +111,7 @@ fn go(data: &[RunData], ranks: &[usize], config: &Config, dir: &Path, max_steps:
                     }
                     let (training, validation) = (feeds.training().unwrap(), feeds.validation().unwrap());
                     let saver = (number == 0).then_some(saver);
-                    let job = TrainJob { graph, training, validation, options, saver };
+                    let job = TrainJob { graph, training, validation, options, phases: None, saver };
                     let nobody = Mutex::default();
                     let mut observer = Counts(if number == 0 { counts } else { &nobody });
                     train(&mut rank, &job, progress, &mut observer).unwrap();

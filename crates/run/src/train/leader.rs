@@ -137,7 +137,7 @@ impl OneRun<'_> {
             title: title(r),
             epochs: r.config.train.epochs,
             epochs_done: self.progress.epoch,
-            steps_per_epoch: r.options.batch.steps_per_epoch(r.data.samples()) as u64,
+            steps_per_epoch: r.layout.batch.steps_per_epoch(r.data.samples()) as u64,
             samples: r.data.samples() as u64,
             reasons: r.reasons.clone(),
             notes: notes.to_vec(),

@@ -45,7 +45,7 @@ pub(super) struct RankEnd {
 impl OneRun<'_> {
     pub(super) fn feeds(&self) -> Result<Feeds<'_>> {
         let r = self.resolved;
-        Feeds::new(&r.config, &r.data, &r.options, &r.schedule, self.local.clone(), &self.progress)
+        Feeds::new(&r.config, &r.data, &r.options, r.layout.batch, &r.schedule, self.local.clone(), &self.progress)
     }
 
     pub(super) fn timeout(&self) -> Duration {
@@ -153,6 +153,7 @@ impl OneRun<'_> {
             None => initialize(rank, &r.graph, r.options.seed)?,
         }
         let job = TrainJob {
+            phases: None,
             graph: &r.graph,
             training: feeds.training()?,
             validation: feeds.validation()?,

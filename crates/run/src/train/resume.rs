@@ -82,7 +82,7 @@ pub(super) fn held_back_note(held: usize, sparse: bool, ranks: usize) -> Option<
 /// What a resume with other settings does to the learning rate, if it does anything.
 pub(super) fn rate_note(before: &Config, resolved: &Resolved, from: &Checkpoint) -> Option<String> {
     let (now, step) = (&resolved.config, from.manifest.progress.step);
-    let per_epoch = resolved.options.batch.steps_per_epoch(resolved.data.samples()) as u64;
+    let per_epoch = resolved.layout.batch.steps_per_epoch(resolved.data.samples()) as u64;
     let (old, new) = (rates(before, per_epoch), &resolved.options.rate);
     let end = (per_epoch * now.train.epochs).max(step + 1);
     // At a handful of steps on the way: schedules that agree there agree.

@@ -59,8 +59,8 @@ pub(super) fn partial(r: &Resolved, progress: &TrainState) -> Option<PartialEpoc
     let scores = progress.scores;
     (progress.position > 0).then(|| PartialEpoch {
         epoch: progress.epoch + 1,
-        steps: progress.position.div_ceil(r.options.batch.samples() as u64),
-        of_steps: r.options.batch.steps_per_epoch(r.data.samples()) as u64,
+        steps: progress.position.div_ceil(r.layout.batch.samples() as u64),
+        of_steps: r.layout.batch.steps_per_epoch(r.data.samples()) as u64,
         samples: scores.count as u64,
         train_loss: scores.loss(),
         train_accuracy: scores.accuracy(),

@@ -44,7 +44,7 @@ impl Needs {
         tuning: Option<&Tuning>,
     ) -> Result<Self> {
         let arenas: usize = schedule.memory.iter().map(|memory| memory.arena.len).sum();
-        let lasting = schedule.memory.iter().map(|memory| memory.lasting).sum::<usize>().min(arenas);
+        let lasting = schedule.memory.iter().map(|memory| memory.lasting_elements).sum::<usize>().min(arenas);
         let states = schedule.rule.states().len() as u64;
         let parameters: usize = schedule.buckets.iter().map(|bucket| bucket.len).sum();
         // One checkpoint is written while the next one may already wait.
