@@ -18,6 +18,7 @@
 //! ```
 
 mod cluster_file;
+mod cost;
 mod explain;
 mod hash;
 mod key;
@@ -29,7 +30,8 @@ mod program;
 mod schedule;
 mod simulate;
 
-pub use cluster_file::{ClusterFile, Host, Link};
+pub use cluster_file::{ClusterFile, Host, Link, ProcessLink};
+pub use cost::{Cluster, KernelShape, KernelTime, Processes};
 pub use explain::{explain, placements};
 pub use key::{BucketKey, BufferKey, BufferRole, SegmentKey, TaskKey};
 pub use lower::{Batches, Devices, Lowering, MicroBatches, Settings, lower};
@@ -42,4 +44,4 @@ pub use program::{Item, Placed, Program, program, programs};
 pub use schedule::{
     Await, Bucket, BucketEntry, Buffer, METRICS, Phase, PhaseKind, Schedule, Segment, Task, TaskKind, metrics,
 };
-pub use simulate::{Cluster, Prediction, simulate};
+pub use simulate::{Prediction, Stretch, What, simulate};

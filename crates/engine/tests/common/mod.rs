@@ -353,7 +353,7 @@ pub(crate) fn simulator_agrees_in(
     let steps = 6;
     let cpu = || Cpu::new(CpuOptions::default()).unwrap();
     let real = run_in(graph, &plan, rule, cpu, data, batch, 0..steps, None, SOME_DEFER, micro_batches);
-    let cluster = paceline_plan::Cluster::threads();
+    let cluster = paceline_plan::Cluster::guess(3);
     let train = paceline_plan::simulate(&real.schedule, 0, &cluster);
     let evaluate = paceline_plan::simulate(&real.schedule, 1, &cluster);
     for to in 0..3 {

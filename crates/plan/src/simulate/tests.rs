@@ -1,0 +1,1 @@
+//! Small cases, computed by hand.
