@@ -20,6 +20,7 @@
 mod cluster_file;
 mod cost;
 mod explain;
+mod explain_time;
 mod hash;
 mod key;
 mod lower;
@@ -33,6 +34,7 @@ mod simulate;
 pub use cluster_file::{ClusterFile, Host, Link, ProcessLink};
 pub use cost::{Cluster, KernelShape, KernelTime, Processes};
 pub use explain::{explain, placements};
+pub use explain_time::critical_path;
 pub use key::{BucketKey, BufferKey, BufferRole, SegmentKey, TaskKey};
 pub use lower::{Batches, Devices, Lowering, MicroBatches, Settings, lower};
 #[cfg(feature = "testing")]

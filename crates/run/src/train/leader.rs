@@ -5,6 +5,7 @@ use super::ranks::{OneRun, RankEnd, first_outcome};
 use super::resume::{find_checkpoint, held_back_note, rate_note};
 use super::summary::{first_summary, partial};
 use super::{Begun, Finished, Place, Ready, title};
+use crate::forecast::{Forecast, add_measured};
 use crate::process_group::ProcessGroup;
 use crate::watch::{Started, Watcher};
 use paceline_base::text::counted;
@@ -37,7 +38,7 @@ pub(super) fn lead(
     watcher: &dyn Watcher,
     stop: &AtomicBool,
 ) -> Result<Finished> {
-    let Ready { mut resolved, local, identity, begin } = ready;
+    let Ready { mut resolved, local, identity, begin, forecast } = ready;
     let (mut notes, mut warnings) = (resolved.data.notes.clone(), Vec::new());
     if let Place::Repeat(recorded, _) = place {
         resolved.reasons.push(format!("layout and kernels as in {}", recorded.dir.display()));
@@ -74,7 +75,8 @@ pub(super) fn lead(
     let path = std::path::absolute(dir.path()).map_err(|e| Error::io("find", dir.path(), &e))?;
     let from = start.as_ref().map(|c| path.join(c.path.strip_prefix(dir.path()).unwrap_or(&c.path)));
     group.tell(&Begun { dir: path, attempt: writer.attempt(), from, finished: false })?;
-    let summary = first_summary(&resolved, &dir, &writer, resumed, progress)?;
+    let mut summary = first_summary(&resolved, &dir, &writer, resumed, progress)?;
+    summary.step_times = forecast.as_ref().map(Forecast::step_times);
     let start = start.as_ref();
     let cores = CpuWatch::start();
     let run = OneRun { resolved: &resolved, dir: &dir, identity, start, progress, local, watcher, stop, begin, cores };
@@ -238,6 +240,11 @@ impl OneRun<'_> {
         let examples = s.epochs.iter().fold(unfinished.scores.count, |sum, e| sum + e.examples_per_s * e.seconds);
         if s.seconds_train > 0.0 {
             s.examples_per_s = examples / s.seconds_train;
+        }
+        if let Some(times) = &mut s.step_times {
+            let own = s.epochs.iter().filter(|e| e.attempt == s.attempt);
+            let seconds = own.map(|e| e.seconds).sum::<f64>() + unfinished.seconds - self.progress.seconds;
+            add_measured(times, seconds, unfinished.step.saturating_sub(self.progress.step), &s.split);
         }
         s.warnings.extend(data.cache_outcomes());
         s.peak_rss_bytes = machine::peak_rss_bytes();
