@@ -39,8 +39,8 @@ impl ExchangeCosts {
         let (a, b) = (self.points[at - 1], self.points[at]);
         let rate = ((b[1] - a[1]) / (b[0] - a[0])).max(0.0);
         if bytes > last[0] {
-            // Beyond what was measured: as fast as the largest, at least.
-            return last[1] + (bytes - last[0]) * rate.max(last[1] / last[0] / 2.0);
+            // Beyond what was measured: noise in the last points must not make bytes free.
+            return last[1] + (bytes - last[0]) * rate.max(last[1] / last[0] / 4.0);
         }
         a[1] + (bytes - a[0]) * rate
     }
