@@ -248,7 +248,7 @@ pub enum Kernel {
         /// The shape of the whole tensor.
         shape: Vec<usize>,
     },
-    /// Adds `[loss sum, correct, count]` to `metrics` and, if `gradient`, writes the gradient of the mean loss;
+    /// Adds to `metrics` ([`Loss::metrics`]) and, if `gradient`, writes the gradient of the mean loss;
     /// args `outputs, labels, metrics` and `gradient`.
     Loss {
         /// Decides the formula and what the labels mean.

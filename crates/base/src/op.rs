@@ -1,5 +1,6 @@
 //! Operators by their attributes: what a layer is, apart from shapes, memory and ranks.
 
+use crate::metric::{self, Metric, Reduction};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -47,6 +48,17 @@ pub enum Loss {
     SoftmaxCrossEntropy,
     /// Mean over classes of (y − one_hot(label))².
     MeanSquaredError,
+}
+
+impl Loss {
+    /// The sums that it adds to, in the order in which they lie in the metrics' buffer.
+    pub fn metrics(self) -> [Metric; 3] {
+        [
+            Metric::new(metric::LOSS, Reduction::Mean),
+            Metric::new(metric::ACCURACY, Reduction::Mean),
+            Metric::new(metric::SAMPLES, Reduction::Sum),
+        ]
+    }
 }
 
 /// How the values of a parameter begin. All are functions of (seed, parameter, global coordinate).

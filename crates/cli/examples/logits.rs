@@ -34,7 +34,7 @@ fn main() -> Result<()> {
     restore(&mut rank, &checkpoint, false)?;
     let phase = schedule.phase(PhaseKind::Evaluate, count).ok_or_else(|| Error::internal("no such step"))?;
     let args = StepArgs { seed: 0, step: 0, rate: 0.0, scale: 1.0 / count as f64 };
-    rank.step(phase, &Batch::new(&**samples, &|row| row), &args)?;
+    rank.step_now(phase, &Batch::new(&**samples, &|row| row), &args)?;
 
     // The loss is the last layer, and reads the logits first.
     let last = run.graph.nodes.len() - 1;

@@ -1,7 +1,7 @@
 //! How long ranks take to add up their numbers, by bytes, and how much slower they compute meanwhile: through the same `Comm` as training.
 
 use crate::kernels::rounded;
-use paceline_base::Result;
+use paceline_base::{Result, Staging};
 use paceline_comm::{Collective, Comm, GroupId, host, threads};
 use paceline_kernels::cpu::Gemm;
 use paceline_kernels::cpu::zeros;
@@ -39,6 +39,14 @@ pub(crate) fn of_threads() -> Result<Vec<[f64; 2]>> {
         running.into_iter().map(|thread| thread.join().unwrap_or_else(|_| panicked())).collect()
     });
     found.into_iter().next().unwrap_or_else(|| Ok(Vec::new()))
+}
+
+/// Reads and writes all numbers.
+fn touch(data: &mut Staging) {
+    for number in data.bytes_mut().as_chunks_mut::<4>().0 {
+        *number = (f32::from_ne_bytes(*number) + 1.0).to_ne_bytes();
+    }
+    std::hint::black_box(data);
 }
 
 /// Between two ranks, which both call it.
@@ -79,18 +87,28 @@ impl Pair<'_> {
             let again = self.add_up(elements)?.min(first);
             let expected = self.agree(again)?;
             let times = ((ENOUGH / expected) as usize).clamp(TIMES.0, TIMES.1);
-            let mut seconds = Vec::with_capacity(times);
-            // One buffer for all: training has its buffers, and does not make them.
+            let (mut seconds, mut own) = (Vec::with_capacity(times), Vec::with_capacity(times));
+            // One buffer for all: training has its buffers, and does not make them. Between two exchanges it is read and written, as gradients and
+            // parameters are: what comes out of another core's cache costs its reader, too.
             let mut data = zeros(elements)?;
             for _ in 0..times {
+                touch(&mut data);
+                let begin = Instant::now();
+                touch(&mut data);
+                own.push(begin.elapsed().as_secs_f64());
                 let begin = Instant::now();
                 let ticket = self.comm.start(Collective::AllReduce.into(), self.group, self.seq, data)?;
                 self.seq += 1;
                 data = self.comm.wait(ticket)?;
+                touch(&mut data);
                 seconds.push(begin.elapsed().as_secs_f64());
             }
-            seconds.sort_by(f64::total_cmp);
-            let typical = self.agree(seconds[seconds.len() * 2 / 5])?;
+            let typical = |mut times: Vec<f64>| {
+                times.sort_by(f64::total_cmp);
+                times[times.len() * 2 / 5]
+            };
+            let (whole, own) = (typical(seconds), typical(own));
+            let typical = self.agree((whole - own).max(whole / 4.0))?;
             points.push([4.0 * elements as f64, rounded(typical)]);
             if typical > LONGEST {
                 break;

@@ -1,11 +1,12 @@
-//! Control messages: what rank 0 wishes for all ranks, and after which step it takes effect.
+//! Control messages: what rank 0 wishes for all ranks and what any of them has found, and after which step it takes effect.
 //!
-//! They are messages of their own, not part of a step: ranks talk before the steps that the message before named, rarely enough to
-//! cost nothing and often enough that nobody waits for a stop. Between them a rank asks nobody.
+//! They are messages of their own, not part of a step: ranks talk during the steps that the message before named, rarely enough to
+//! cost nothing and often enough that nobody waits for a stop. A message is under way while its step is computed; between two of them a
+//! rank asks nobody.
 
 use crate::rank::Rank;
 use paceline_base::Result;
-use paceline_comm::Comm;
+use paceline_comm::{Comm, Ticket};
 use paceline_kernels::Device;
 use std::time::Instant;
 
@@ -18,44 +19,71 @@ pub struct Control {
     pub checkpoint: bool,
 }
 
+/// What all ranks do after a step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Agreed {
+    /// End, with a checkpoint.
+    pub stop: bool,
+    /// Write a checkpoint.
+    pub checkpoint: bool,
+    /// Give up: on some rank the loss of a step was not finite.
+    pub not_finite: bool,
+}
+
 /// Seconds between messages, as far as steps allow.
 const PAUSE: f64 = 0.02;
 /// Steps between messages at most: a guess from steps that were quick must not bind for long.
 const MOST: f64 = 256.0;
+/// Stop, checkpoint, not finite, steps until the next message.
+type Words = [f64; 4];
 
-/// When the ranks talk. Every rank has one, and asks it before every step.
+/// When the ranks talk. Every rank has one, and asks it before and after every step.
 pub struct Agreement {
-    /// Before this step.
+    /// During this step.
     next: u64,
-    /// The last message: before which step, and when.
+    /// The last message: during which step, and when.
     last: (u64, Instant),
+    /// What this rank said during the step that is under way, if it said anything; with a ticket if others did too.
+    said: Option<(u64, Words, Option<Ticket>)>,
 }
 
 impl Agreement {
-    /// The first message is due before this step.
+    /// The first message is due during this step.
     pub fn new(step: u64) -> Self {
-        Self { next: step, last: (step, Instant::now()) }
+        Self { next: step, last: (step, Instant::now()), said: None }
     }
 
-    /// What all ranks do after this step. `wish` is asked on rank 0, and only when a message is due.
+    /// Says what there is to say, if a message is due. `wish` is asked on rank 0, and only then; `not_finite` counts on every rank.
     pub fn before_step<D: Device, C: Comm>(
         &mut self,
         rank: &mut Rank<D, C>,
         step: u64,
+        not_finite: bool,
         wish: impl FnOnce() -> Control,
-    ) -> Result<Control> {
+    ) -> Result<()> {
         if step < self.next {
-            return Ok(Control::default());
+            return Ok(());
         }
-        let mut words = [0.0; 3];
+        let flag = |said: bool| f64::from(u8::from(said));
+        let mut words = [0.0, 0.0, flag(not_finite), 0.0];
         if rank.number() == 0 {
             let Control { stop, checkpoint } = wish();
-            words = [f64::from(u8::from(stop)), f64::from(u8::from(checkpoint)), self.pause(step)];
+            words = [flag(stop), flag(checkpoint), flag(not_finite), self.pause(step)];
         }
-        rank.add_up(&mut words)?;
-        let [stop, checkpoint, pause] = words;
+        let ticket = rank.start_words(&words)?;
+        self.said = Some((step, words, ticket));
+        Ok(())
+    }
+
+    /// What all ranks do now that the step is done; nothing unless a message was due.
+    pub fn after_step<D: Device, C: Comm>(&mut self, rank: &mut Rank<D, C>) -> Result<Agreed> {
+        let Some((step, own, ticket)) = self.said.take() else { return Ok(Agreed::default()) };
+        let [stop, checkpoint, not_finite, pause] = match ticket {
+            Some(ticket) => rank.wait_words(ticket)?,
+            None => own,
+        };
         self.next = step + pause as u64;
-        Ok(Control { stop: stop > 0.0, checkpoint: checkpoint > 0.0 })
+        Ok(Agreed { stop: stop > 0.0, checkpoint: checkpoint > 0.0, not_finite: not_finite > 0.0 })
     }
 
     /// Steps until the next message.

@@ -28,23 +28,29 @@
 //! let row = |row| row;
 //! let mut step = |step| {
 //!     let args = StepArgs { seed: 1, step, rate: 0.1, scale: 1.0 / 60.0 };
-//!     rank.step(0, &Batch::new(&data, &row), &args)
+//!     rank.step_now(0, &Batch::new(&data, &row), &args)
 //! };
-//! let first = step(0)?.loss;
-//! assert!(step(1)?.loss < first);
+//! let first = step(0)?.value("loss");
+//! assert!(step(1)?.value("loss") < first);
 //! # Ok::<(), paceline_base::Error>(())
 //! ```
 
 pub mod checkpoint;
+mod clock;
 mod control;
 mod init;
+mod input;
+mod metrics;
+mod observer;
 mod program;
 mod rank;
+mod state;
 mod train;
 
-pub use control::{Agreement, Control};
-pub use rank::{Batch, Next, Rank, Rows, StepResult};
-pub use train::{
-    Best, CheckpointEvery, Ended, EpochEvent, Input, Observer, Outcome, Scores, StepEvent, TrainJob, TrainOptions,
-    TrainState, evaluate, train,
-};
+pub use control::{Agreed, Agreement, Control};
+pub use input::Input;
+pub use metrics::Metrics;
+pub use observer::{EpochEvent, Observer, StepEvent};
+pub use rank::{Batch, Next, Rank, Rows};
+pub use state::{Best, Scores, TrainState};
+pub use train::{CheckpointEvery, Ended, Outcome, TrainJob, TrainOptions, evaluate, train};

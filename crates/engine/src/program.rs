@@ -12,8 +12,8 @@ use std::ops::Range;
 /// One instruction of one rank.
 #[derive(Debug)]
 pub(crate) enum Instruction {
-    /// Clear the metrics.
-    Begin(BufferId),
+    /// Set the metrics to zero.
+    ClearMetrics,
     /// Put part of each of these samples into a buffer.
     Load { buffer: BufferId, rows: Range<usize>, walk: Strided, len: usize },
     /// Put labels into a buffer.
@@ -61,8 +61,6 @@ pub(crate) struct Program {
     pub rows: Range<usize>,
     /// The instruction after which the rank has read all it needs of the batch.
     pub loaded: usize,
-    /// The rank's metrics.
-    pub metrics: BufferId,
     /// Samples whose loss this rank computes.
     pub samples: usize,
 }
@@ -154,7 +152,7 @@ impl Numbers<'_> {
             None => 0,
         };
         Ok(match &task.kind {
-            TaskKind::Begin { metrics } => Instruction::Begin(self.buffer(*metrics)?),
+            TaskKind::ClearMetrics => Instruction::ClearMetrics,
             TaskKind::Load { buffer, rows, region, shape } => {
                 let walk = Strided::between(region, &Region::whole(shape), region);
                 Instruction::Load { buffer: self.buffer(*buffer)?, rows: rows.clone(), walk, len: region.len() }
@@ -208,7 +206,6 @@ pub(crate) fn program(
         sequence: program.messages,
         rows: schedule.phases[phase].rows(rank),
         loaded,
-        metrics: numbers.buffer(paceline_plan::metrics(rank))?,
         samples: numbers.samples,
     })
 }

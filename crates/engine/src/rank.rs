@@ -3,6 +3,8 @@
 //!
 //! Nothing here allocates once the rank is made.
 
+use crate::clock::{Clock, Doing};
+use crate::metrics::Metrics;
 use crate::program::{self, Instruction, Program};
 use paceline_base::collective::Exchange;
 use paceline_base::kernel::{BufferId, Call, StepArgs, Values};
@@ -10,8 +12,8 @@ use paceline_base::staging::Lend;
 use paceline_base::{Error, Result, Staging, TimeSplit};
 use paceline_comm::{Collective, Comm, GroupId, Ticket, host};
 use paceline_data::{Features, Samples, Supply};
-use paceline_kernels::{Busy, Device, Event, Work};
-use paceline_plan::{BufferKey, METRICS, Schedule};
+use paceline_kernels::{Busy, Device, Event};
+use paceline_plan::{BufferKey, Schedule, metrics};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -66,71 +68,6 @@ impl<'a> Batch<'a> {
     /// A batch of a supply: `count` rows from position `start` on.
     pub fn supplied(supply: &'a dyn Supply, start: u64, count: usize) -> Self {
         Self { rows: Rows::Supply { supply, start, end: start + count as u64 }, id: None, next: None }
-    }
-}
-
-/// What all ranks know after a step.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct StepResult {
-    /// Sum of the samples' losses.
-    pub loss: f64,
-    /// Samples classified rightly.
-    pub correct: f64,
-    /// Samples that were counted, over all ranks.
-    pub count: f64,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Doing {
-    Input,
-    Compute,
-    Comm,
-    Update,
-    /// Nothing but waiting for the device, which tells itself what it does.
-    Device,
-}
-
-impl Doing {
-    fn of(instruction: &Instruction) -> Self {
-        match instruction {
-            Instruction::Begin(_) | Instruction::Load { .. } | Instruction::Labels { .. } => Self::Input,
-            Instruction::Run(_) => Self::Compute,
-            Instruction::Update(_) => Self::Update,
-            Instruction::Retire(_) => Self::Device,
-            _ => Self::Comm,
-        }
-    }
-
-    /// What the device is asked for meanwhile.
-    fn work(self) -> Option<Work> {
-        match self {
-            Self::Compute => Some(Work::Compute),
-            Self::Update => Some(Work::Update),
-            Self::Input | Self::Comm | Self::Device => None,
-        }
-    }
-}
-
-/// Tells what the time of the rank's thread goes into.
-struct Clock {
-    doing: Doing,
-    since: Instant,
-    split: [Duration; 5],
-}
-
-impl Clock {
-    fn start(doing: Doing) -> Self {
-        Self { doing, since: Instant::now(), split: [Duration::ZERO; 5] }
-    }
-
-    /// Every other activity begins here; the device hears of it.
-    fn turn_to(&mut self, doing: Doing, device: &mut impl Device) {
-        if doing != self.doing {
-            let now = Instant::now();
-            self.split[self.doing as usize] += now - self.since;
-            (self.since, self.doing) = (now, doing);
-            device.turn_to(doing.work(), now);
-        }
     }
 }
 
@@ -198,6 +135,12 @@ pub struct Rank<D: Device, C: Comm> {
     everyone: Option<GroupId>,
     /// What control messages travel in.
     words: Option<Staging>,
+    /// The rank's buffer of metrics, and zeros for it.
+    metrics: (BufferId, Metrics),
+    /// When the last step's metrics can be read, until they are.
+    reading: Option<Event>,
+    /// The metrics of steps that nobody has taken, oldest first.
+    read: VecDeque<Metrics>,
     times: TimeSplit,
     waited: Duration,
     busy: Busy,
@@ -220,6 +163,9 @@ impl<D: Device, C: Comm> Rank<D, C> {
         let left_over = programs.iter().map(|p| p.left_over.len()).max().unwrap_or(0);
         let slots = programs.iter().map(|p| p.slots).max().unwrap_or(0);
         let rows = programs.iter().map(|p| p.rows.len()).max().unwrap_or(0);
+        let counts = schedule.memory[rank].lasting_id(metrics(rank));
+        let counts = counts.ok_or_else(|| Error::internal(format!("rank {rank} has no metrics")))?;
+        let metrics = (counts, Metrics::new(schedule.metrics.clone())?);
         Ok(Self {
             device,
             comm,
@@ -238,6 +184,9 @@ impl<D: Device, C: Comm> Rank<D, C> {
             sequence: 0,
             everyone,
             words: None,
+            metrics,
+            reading: None,
+            read: VecDeque::with_capacity(2),
             times: TimeSplit::default(),
             waited: Duration::ZERO,
             busy: Busy::default(),
@@ -254,17 +203,52 @@ impl<D: Device, C: Comm> Rank<D, C> {
         self.programs[phase].samples
     }
 
-    /// Adds these words up over all ranks, which must all come here. Allocates only the first time.
-    pub(crate) fn add_up<const N: usize>(&mut self, words: &mut [f64; N]) -> Result<()> {
-        let Some(group) = self.everyone else { return Ok(()) };
+    /// Starts to add these words up over all ranks, which must all do so; none if there is only one rank. Allocates only the first time.
+    pub(crate) fn start_words<const N: usize>(&mut self, words: &[f64; N]) -> Result<Option<Ticket>> {
+        let Some(group) = self.everyone else { return Ok(None) };
+        // Messages go out in one order on all ranks.
+        self.issue_all(&mut Clock::start(Doing::Comm))?;
         let mut staging = self.words.take().filter(|s| s.len() == N).unwrap_or_else(|| host::stage(words));
         host::values_mut::<f64>(&mut staging).copy_from_slice(words);
         let seq = self.take_sequence(1);
-        let ticket = self.comm.start(Collective::AllReduce.into(), group, seq, staging)?;
+        self.comm.start(Collective::AllReduce.into(), group, seq, staging).map(Some)
+    }
+
+    /// The words, added up.
+    pub(crate) fn wait_words<const N: usize>(&mut self, ticket: Ticket) -> Result<[f64; N]> {
         let staging = self.comm.wait(ticket)?;
+        let mut words = [0.0; N];
         words.copy_from_slice(host::values::<f64>(&staging));
         self.words = Some(staging);
-        Ok(())
+        Ok(words)
+    }
+
+    /// The metrics of the oldest step whose metrics nobody has taken, if the device has come to its end. Never waits.
+    pub fn poll_metrics(&mut self) -> Result<Option<Metrics>> {
+        if let Some(event) = self.reading
+            && self.device.has_fired(event)?
+        {
+            self.read_metrics(event)?;
+        }
+        Ok(self.read.pop_front())
+    }
+
+    /// The metrics of the oldest step whose metrics nobody has taken; waits for the device. None if all were taken.
+    pub fn wait_metrics(&mut self) -> Result<Option<Metrics>> {
+        if self.read.is_empty()
+            && let Some(event) = self.reading
+        {
+            self.read_metrics(event)?;
+        }
+        Ok(self.read.pop_front())
+    }
+
+    fn read_metrics(&mut self, event: Event) -> Result<()> {
+        self.device.wait(event)?;
+        let staging = self.device.take_packed(event)?;
+        self.read.push_back(self.metrics.1.with_sums(&staging));
+        self.reading = None;
+        self.device.unpack(self.metrics.0, staging)
     }
 
     /// Takes the next `count` sequence numbers, as every rank must do alike.
@@ -278,8 +262,15 @@ impl<D: Device, C: Comm> Rank<D, C> {
         std::mem::take(&mut self.times)
     }
 
-    /// Executes one step.
-    pub fn step(&mut self, phase: usize, batch: &Batch<'_>, args: &StepArgs) -> Result<StepResult> {
+    /// Executes one step and waits for its metrics. Those of all earlier steps must have been taken.
+    pub fn step_now(&mut self, phase: usize, batch: &Batch<'_>, args: &StepArgs) -> Result<Metrics> {
+        self.step(phase, batch, args)?;
+        self.wait_metrics()?.ok_or_else(|| Error::internal("a step without metrics"))
+    }
+
+    /// Executes one step. The device may still be at it when this returns: its metrics are taken by [`poll_metrics`](Self::poll_metrics) or
+    /// [`wait_metrics`](Self::wait_metrics), in the order of the steps.
+    pub fn step(&mut self, phase: usize, batch: &Batch<'_>, args: &StepArgs) -> Result<()> {
         let programs = self.programs.clone();
         let program = &programs[phase];
         let base = self.sequence;
@@ -305,8 +296,13 @@ impl<D: Device, C: Comm> Rank<D, C> {
         for (number, instruction) in program.instructions.iter().enumerate() {
             clock.turn_to(Doing::of(instruction), &mut self.device);
             match instruction {
-                Instruction::Begin(metrics) => {
-                    self.device.load(*metrics, 0, Values::F64(&[0.0; METRICS]))?;
+                Instruction::ClearMetrics => {
+                    if let Some(event) = self.reading {
+                        clock.turn_to(Doing::Device, &mut self.device);
+                        self.read_metrics(event)?;
+                    }
+                    let (buffer, zeros) = &self.metrics;
+                    self.device.load(*buffer, 0, Values::F64(zeros.sums()))?;
                 }
                 Instruction::Load { buffer, rows, walk, len } => {
                     let sample_rows = &self.rows;
@@ -362,16 +358,9 @@ impl<D: Device, C: Comm> Rank<D, C> {
         }
         self.earlier = (!program.left_over.is_empty()).then_some(EarlierStep { phase, args: *args, half });
         self.finished[..program.left_over.len()].fill(false);
-        clock.turn_to(Doing::Device, &mut self.device);
-        let mut metrics = [0.0; METRICS];
-        self.device.read(program.metrics, &mut metrics)?;
-        // All events up to here have fired: nothing is due when other messages may follow.
-        while !self.due.is_empty() {
-            self.issue_next(&mut clock)?;
-        }
+        self.reading = Some(self.device.pack(self.metrics.0, Lend::Read)?);
         self.count(clock);
-        let [loss, correct, count] = metrics;
-        Ok(StepResult { loss, correct, count })
+        Ok(())
     }
 
     /// Does what the last step left to the next one. Before it parameters are not what they should be after that step: evaluation,
@@ -381,9 +370,7 @@ impl<D: Device, C: Comm> Rank<D, C> {
         let mut clock = Clock::start(Doing::Comm);
         self.finish(&programs, None, &mut clock)?;
         self.earlier = None;
-        while !self.due.is_empty() {
-            self.issue_next(&mut clock)?;
-        }
+        self.issue_all(&mut clock)?;
         clock.turn_to(Doing::Device, &mut self.device);
         self.device.wait(self.last)?;
         self.count(clock);
@@ -452,6 +439,14 @@ impl<D: Device, C: Comm> Rank<D, C> {
             clock.turn_to(Doing::Comm, &mut self.device);
         }
         self.issue()
+    }
+
+    /// Issues all messages that are due, and waits for the device as long as it must.
+    fn issue_all(&mut self, clock: &mut Clock) -> Result<()> {
+        while !self.due.is_empty() {
+            self.issue_next(clock)?;
+        }
+        Ok(())
     }
 
     fn issue(&mut self) -> Result<()> {

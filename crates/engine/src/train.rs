@@ -2,17 +2,20 @@
 //! same on all: loss and counts are summed over the ranks, and wishes come from rank 0 by [control messages](crate::control).
 
 use crate::checkpoint::{self, Saver};
-use crate::control::{Agreement, Control};
-use crate::rank::{Batch, Next, Rank, StepResult};
+use crate::control::{Agreed, Agreement};
+use crate::input::Input;
+use crate::metrics::Metrics;
+use crate::observer::{EpochEvent, Observer, StepEvent};
+use crate::rank::{Batch, Next, Rank};
+use crate::state::{Best, Scores, TrainState};
 use paceline_base::kernel::StepArgs;
 use paceline_base::units::GlobalBatch;
-use paceline_base::{Error, Monitor, Result, TimeSplit};
+use paceline_base::{Error, Monitor, Result, metric};
 use paceline_comm::Comm;
-use paceline_data::{Samples, Supply, Visits};
 use paceline_graph::Graph;
 use paceline_kernels::Device;
 use paceline_plan::PhaseKind;
-use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -54,172 +57,6 @@ pub struct TrainOptions {
     pub checkpoint: CheckpointEvery,
 }
 
-/// Loss and accuracy over some samples.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Scores {
-    /// Sum of losses.
-    pub loss_sum: f64,
-    /// Samples classified rightly.
-    pub correct: f64,
-    /// Samples that were counted, over all ranks.
-    pub count: f64,
-}
-
-impl Scores {
-    /// Mean loss of a sample; NaN without samples.
-    pub fn loss(&self) -> f64 {
-        self.loss_sum / self.count
-    }
-
-    /// Share classified rightly.
-    pub fn accuracy(&self) -> f64 {
-        self.correct / self.count
-    }
-
-    fn add(&mut self, r: &StepResult) {
-        self.loss_sum += r.loss;
-        self.correct += r.correct;
-        self.count += r.count;
-    }
-}
-
-impl std::iter::Sum for Scores {
-    fn sum<I: Iterator<Item = Self>>(scores: I) -> Self {
-        scores.fold(Self::default(), |a, b| Self {
-            loss_sum: a.loss_sum + b.loss_sum,
-            correct: a.correct + b.correct,
-            count: a.count + b.count,
-        })
-    }
-}
-
-/// Where training stands: what a checkpoint keeps besides tensors, so that a resume is exact also in mid-epoch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct TrainState {
-    /// Epochs that are completed, with their evaluation.
-    pub epoch: u64,
-    /// Steps done in the current epoch.
-    pub step_in_epoch: u64,
-    /// Steps done in all.
-    pub step: u64,
-    /// Scores of the current epoch so far.
-    pub scores: Scores,
-    /// Seconds of training in the current epoch so far.
-    pub seconds: f64,
-    /// The best epoch so far; none before the first evaluation.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub best: Option<Best>,
-    /// What decided which epoch is the best. Checkpoints of older versions do not say; for them it was accuracy.
-    #[serde(default)]
-    pub monitor: Monitor,
-    /// The epoch that early stopping counts from: the last one that was better by `min_delta`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reference: Option<Best>,
-    /// Epochs since then. (Older versions counted from the lowest loss.)
-    #[serde(rename = "since_lowest")]
-    pub since_better: u64,
-}
-
-impl TrainState {
-    /// Ready to go on: what older versions did not keep is made from what they did.
-    fn completed(mut self, monitor: Monitor) -> Self {
-        match (self.best, self.reference) {
-            (None, _) => self.monitor = monitor,
-            (Some(best), None) => {
-                self.reference = Some(best);
-                self.since_better = self.epoch.saturating_sub(best.epoch);
-            }
-            _ => {}
-        }
-        self
-    }
-}
-
-/// An epoch and its validation results: the best one, or the one that early stopping counts from.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Best {
-    /// Epoch, from 1.
-    pub epoch: u64,
-    /// Steps done at its end.
-    pub step: u64,
-    /// Validation accuracy.
-    pub accuracy: f64,
-    /// Validation loss.
-    pub loss: f64,
-}
-
-impl Best {
-    fn scores(&self) -> (f64, f64) {
-        (self.accuracy, self.loss)
-    }
-}
-
-/// One step, as a rank's observer sees it.
-#[derive(Clone, Copy, Debug)]
-pub struct StepEvent {
-    /// Epoch, from 1.
-    pub epoch: u64,
-    /// Step, from 0 over the whole run.
-    pub step: u64,
-    /// Samples of the global batch.
-    pub batch: usize,
-    /// Samples of this rank.
-    pub share: usize,
-    /// Mean loss over the global batch.
-    pub loss: f64,
-    /// Accuracy over the global batch.
-    pub accuracy: f64,
-    /// Learning rate of this step.
-    pub rate: f64,
-    /// Where this rank's time went.
-    pub split: TimeSplit,
-}
-
-/// One epoch, as a rank's observer sees it.
-#[derive(Clone, Copy, Debug)]
-pub struct EpochEvent {
-    /// Epoch, from 1.
-    pub epoch: u64,
-    /// Steps done in all.
-    pub step: u64,
-    /// Learning rate of its last step.
-    pub rate: f64,
-    /// Training scores, over its batches as they were trained.
-    pub train: Scores,
-    /// Validation scores.
-    pub validation: Scores,
-    /// Seconds of training.
-    pub seconds: f64,
-    /// Seconds of evaluation.
-    pub eval_seconds: f64,
-    /// True if it is the best so far.
-    pub best: bool,
-}
-
-/// Is told what happens on one rank, and may wish (on rank 0).
-pub trait Observer {
-    /// After every step. Must not allocate.
-    fn step(&mut self, event: &StepEvent);
-
-    /// After every epoch.
-    fn epoch(&mut self, event: &EpochEvent);
-
-    /// Before an evaluation, which may take long and has no steps.
-    fn evaluating(&mut self) {}
-
-    /// Before a checkpoint. What it was told of earlier steps must be where a killed process does not lose it when this
-    /// returns: these steps will not be done again.
-    fn before_checkpoint(&mut self) -> Result<()> {
-        Ok(())
-    }
-
-    /// Time spent on a checkpoint outside steps.
-    fn checkpoint(&mut self, seconds: f64);
-
-    /// Now and then, before a step: what rank 0 wishes. Wishes of other ranks are not asked for.
-    fn wish(&mut self) -> Control;
-}
-
 /// Why training ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
@@ -238,48 +75,6 @@ pub struct Outcome {
     pub ended: Ended,
     /// Where it stands.
     pub progress: TrainState,
-}
-
-/// Samples to train or to evaluate on.
-#[derive(Clone, Copy)]
-pub enum Input<'a> {
-    /// Decoded and in memory, read at random.
-    Memory {
-        /// All samples of the set.
-        samples: &'a dyn Samples,
-        /// Which of them stands where.
-        visits: &'a Visits,
-    },
-    /// Decoded ahead by others, pass after pass.
-    Supply {
-        /// Whoever decodes them; asked by position.
-        supply: &'a dyn Supply,
-        /// Samples of one pass, over all ranks.
-        len: usize,
-    },
-}
-
-impl Input<'_> {
-    /// Samples of one pass, over all ranks.
-    pub fn len(&self) -> usize {
-        match self {
-            Self::Memory { visits, .. } => visits.len(),
-            Self::Supply { len, .. } => *len,
-        }
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The sample at a place of a pass; a supply is not asked, because it knows itself.
-    fn sample(&self, pass: u64, place: usize) -> usize {
-        match self {
-            Self::Memory { visits, .. } => visits.at(pass, place as u64).1,
-            Self::Supply { .. } => place,
-        }
-    }
 }
 
 /// What is trained, on what, and how.
@@ -301,120 +96,199 @@ pub struct TrainJob<'a> {
 pub fn train<D: Device, C: Comm>(
     rank: &mut Rank<D, C>,
     job: &TrainJob<'_>,
-    mut progress: TrainState,
+    progress: TrainState,
     observer: &mut dyn Observer,
 ) -> Result<Outcome> {
-    let TrainJob { training, validation, options, .. } = *job;
-    progress = progress.completed(options.monitor);
-    let steps_per_epoch = options.batch.steps_per_epoch(training.len()) as u64;
-    let mut agreement = Agreement::new(progress.step);
-    let mut last_checkpoint = Instant::now();
-    let mut saved_at = progress.step;
-    let save = |rank: &mut Rank<D, C>, progress: &TrainState, best: bool, observer: &mut dyn Observer| -> Result<()> {
-        let begin = Instant::now();
-        observer.before_checkpoint()?;
-        checkpoint::save(rank, job.graph, progress, best, job.saver)?;
-        observer.checkpoint(begin.elapsed().as_secs_f64());
-        Ok(())
+    let progress = progress.completed(job.options.monitor);
+    let mut training = Training {
+        rank,
+        job,
+        observer,
+        agreement: Agreement::new(progress.step),
+        under_way: VecDeque::with_capacity(2),
+        not_finite: None,
+        last_checkpoint: Instant::now(),
+        saved_at: progress.step,
+        paused: 0.0,
+        progress,
     };
-    while progress.epoch < options.epochs {
-        let begin = Instant::now();
-        let (before, mut paused) = (progress.seconds, 0.0);
-        let mut due = false;
-        while progress.step_in_epoch < steps_per_epoch {
-            if options.max_steps > 0 && progress.step >= options.max_steps {
-                progress.seconds = before + begin.elapsed().as_secs_f64() - paused;
-                if options.checkpoint != CheckpointEvery::Never && saved_at != progress.step {
-                    save(rank, &progress, false, observer)?;
+    let ended = training.run()?;
+    Ok(Outcome { ended, progress: training.progress })
+}
+
+/// The loop of one rank.
+struct Training<'a, D: Device, C: Comm> {
+    rank: &'a mut Rank<D, C>,
+    job: &'a TrainJob<'a>,
+    progress: TrainState,
+    observer: &'a mut dyn Observer,
+    agreement: Agreement,
+    /// Steps whose metrics are not there yet, oldest first.
+    under_way: VecDeque<StepEvent>,
+    /// The first step whose loss was not finite. Nothing is counted from it on, and nothing saved.
+    not_finite: Option<StepEvent>,
+    last_checkpoint: Instant,
+    /// Steps that the last checkpoint holds.
+    saved_at: u64,
+    /// Seconds of this epoch's training that went into checkpoints.
+    paused: f64,
+}
+
+impl<D: Device, C: Comm> Training<'_, D, C> {
+    fn run(&mut self) -> Result<Ended> {
+        let options = self.job.options;
+        let steps_per_epoch = options.batch.steps_per_epoch(self.job.training.len()) as u64;
+        while self.progress.epoch < options.epochs {
+            let (begin, before) = (Instant::now(), self.progress.seconds);
+            self.paused = 0.0;
+            let mut due = false;
+            while self.progress.step_in_epoch < steps_per_epoch {
+                let seconds = |paused: f64| before + begin.elapsed().as_secs_f64() - paused;
+                if options.max_steps > 0 && self.progress.step >= options.max_steps {
+                    self.settle()?;
+                    self.progress.seconds = seconds(self.paused);
+                    if options.checkpoint != CheckpointEvery::Never && self.saved_at != self.progress.step {
+                        self.save(false)?;
+                    }
+                    self.rank.drain()?;
+                    return Ok(Ended::Done);
                 }
-                rank.drain()?;
-                return Ok(Outcome { ended: Ended::Done, progress });
+                let agreed = self.step()?;
+                due = match options.checkpoint {
+                    CheckpointEvery::Steps(n) => self.progress.step.is_multiple_of(n),
+                    _ => agreed.checkpoint,
+                };
+                if (due && self.progress.step_in_epoch < steps_per_epoch) || agreed.stop {
+                    let pause = Instant::now();
+                    self.settle()?;
+                    self.progress.seconds = seconds(self.paused);
+                    self.save(false)?;
+                    self.paused += pause.elapsed().as_secs_f64();
+                    if agreed.stop {
+                        return Ok(Ended::Stopped);
+                    }
+                }
             }
-            let agreed = agreement.before_step(rank, progress.step, || {
-                let mut wish = observer.wish();
-                if let CheckpointEvery::Seconds(s) = options.checkpoint {
-                    wish.checkpoint |= last_checkpoint.elapsed().as_secs_f64() >= s;
-                }
-                wish
-            })?;
-            let index = progress.step_in_epoch as usize;
-            let samples = options.batch.at(index, training.len());
-            let rate = (options.rate)(progress.step);
-            let phase = phase(rank, PhaseKind::Train, samples)?;
-            let start = index * options.batch.samples();
-            let epoch = progress.epoch;
-            let next_samples = options.batch.at(index + 1, training.len());
-            let at = |row| training.sample(epoch, start + row);
-            let at_next = |row| training.sample(epoch, start + samples + row);
-            let batch = match training {
-                Input::Memory { samples, .. } => {
-                    let next = match next_samples {
-                        0 => None,
-                        n => {
-                            let phase = self::phase(rank, PhaseKind::Train, n)?;
-                            Some(Next { phase, id: progress.step + 1, at: &at_next })
-                        }
-                    };
-                    Batch { id: Some(progress.step), next, ..Batch::new(samples, &at) }
-                }
-                Input::Supply { supply, len } => Batch::supplied(supply, epoch * len as u64 + start as u64, samples),
-            };
-            let args = StepArgs { seed: options.seed, step: progress.step, rate, scale: 1.0 / samples as f64 };
-            let result = rank.step(phase, &batch, &args)?;
-            let (loss, accuracy) = (result.loss / result.count, result.correct / result.count);
-            if !loss.is_finite() {
-                let kept = if saved_at > 0 { "; the last good checkpoint is kept" } else { "" };
-                return Err(Error::failure(format!(
-                    "the loss is {loss} at step {} (epoch {}){kept}; lower optimizer.rate ({}), add schedule.warmup, or look at the data",
-                    progress.step,
-                    progress.epoch + 1,
-                    if (1e-4..1e4).contains(&rate) { rate.to_string() } else { format!("{rate:e}") }
-                )));
-            }
-            progress.scores.add(&result);
-            observer.step(&StepEvent {
-                epoch: progress.epoch + 1,
-                step: progress.step,
-                batch: samples,
-                share: rank.share(phase),
-                loss,
-                accuracy,
-                rate,
-                split: rank.take_times(),
-            });
-            progress.step += 1;
-            progress.step_in_epoch += 1;
-            due = match options.checkpoint {
-                CheckpointEvery::Steps(n) => progress.step.is_multiple_of(n),
-                _ => agreed.checkpoint,
-            };
-            if (due && progress.step_in_epoch < steps_per_epoch) || agreed.stop {
-                let pause = Instant::now();
-                progress.seconds = before + begin.elapsed().as_secs_f64() - paused;
-                save(rank, &progress, false, observer)?;
-                (last_checkpoint, saved_at) = (Instant::now(), progress.step);
-                paused += pause.elapsed().as_secs_f64();
-                if agreed.stop {
-                    return Ok(Outcome { ended: Ended::Stopped, progress });
-                }
+            self.settle()?;
+            let seconds = before + begin.elapsed().as_secs_f64() - self.paused;
+            if self.end_epoch(seconds, due)? {
+                return Ok(Ended::Early);
             }
         }
-        let seconds = before + begin.elapsed().as_secs_f64() - paused;
+        Ok(Ended::Done)
+    }
+
+    /// One step, and what all ranks do after it.
+    fn step(&mut self) -> Result<Agreed> {
+        let TrainJob { training, options, .. } = *self.job;
+        let TrainState { epoch, step, step_in_epoch, .. } = self.progress;
+        self.agreement.before_step(self.rank, step, self.not_finite.is_some(), || {
+            let mut wish = self.observer.wish();
+            if let CheckpointEvery::Seconds(s) = options.checkpoint {
+                wish.checkpoint |= self.last_checkpoint.elapsed().as_secs_f64() >= s;
+            }
+            wish
+        })?;
+        let index = step_in_epoch as usize;
+        let samples = options.batch.at(index, training.len());
+        let rate = (options.rate)(step);
+        let phase = phase(self.rank, PhaseKind::Train, samples)?;
+        let start = index * options.batch.samples();
+        let next_samples = options.batch.at(index + 1, training.len());
+        let at = |row| training.sample(epoch, start + row);
+        let at_next = |row| training.sample(epoch, start + samples + row);
+        let batch = match training {
+            Input::Memory { samples, .. } => {
+                let next = match next_samples {
+                    0 => None,
+                    n => {
+                        let phase = self::phase(self.rank, PhaseKind::Train, n)?;
+                        Some(Next { phase, id: step + 1, at: &at_next })
+                    }
+                };
+                Batch { id: Some(step), next, ..Batch::new(samples, &at) }
+            }
+            Input::Supply { supply, len } => Batch::supplied(supply, epoch * len as u64 + start as u64, samples),
+        };
+        let args = StepArgs { seed: options.seed, step, rate, scale: 1.0 / samples as f64 };
+        self.rank.step(phase, &batch, &args)?;
+        self.under_way.push_back(StepEvent {
+            epoch: epoch + 1,
+            step,
+            batch: samples,
+            share: self.rank.share(phase),
+            loss: f64::NAN,
+            accuracy: f64::NAN,
+            rate,
+            split: self.rank.take_times(),
+        });
+        self.progress.step += 1;
+        self.progress.step_in_epoch += 1;
+        while let Some(metrics) = self.rank.poll_metrics()? {
+            self.count(&metrics);
+        }
+        let agreed = self.agreement.after_step(self.rank)?;
+        if agreed.not_finite || self.not_finite.is_some() && self.rank.schedule.ranks == 1 {
+            self.settle()?;
+        }
+        Ok(agreed)
+    }
+
+    /// Takes the metrics of the oldest step that has none.
+    fn count(&mut self, metrics: &Metrics) {
+        let Some(event) = self.under_way.pop_front() else { return };
+        let value = |name| metrics.value(name).unwrap_or(f64::NAN);
+        let event = StepEvent { loss: value(metric::LOSS), accuracy: value(metric::ACCURACY), ..event };
+        if self.not_finite.is_none() && event.loss.is_finite() {
+            self.progress.scores.add(metrics);
+            self.observer.step(&event);
+        } else {
+            self.not_finite.get_or_insert(event);
+        }
+    }
+
+    /// Waits for the metrics of all steps so far. Evaluations, checkpoints and the end come after it, so that none of them sees parameters
+    /// that are not finite.
+    fn settle(&mut self) -> Result<()> {
+        while let Some(metrics) = self.rank.wait_metrics()? {
+            self.count(&metrics);
+        }
+        let Some(StepEvent { loss, step, epoch, rate, .. }) = self.not_finite else { return Ok(()) };
+        let kept = if self.saved_at > 0 { "; the last good checkpoint is kept" } else { "" };
+        let rate = if (1e-4..1e4).contains(&rate) { rate.to_string() } else { format!("{rate:e}") };
+        Err(Error::failure(format!(
+            "the loss is {loss} at step {step} (epoch {epoch}){kept}; lower optimizer.rate ({rate}), add schedule.warmup, or look at the data"
+        )))
+    }
+
+    fn save(&mut self, best: bool) -> Result<()> {
         let begin = Instant::now();
-        observer.evaluating();
-        let scores = evaluate(rank, validation, progress.epoch, options)?;
+        self.observer.before_checkpoint()?;
+        checkpoint::save(self.rank, self.job.graph, &self.progress, best, self.job.saver)?;
+        self.observer.checkpoint(begin.elapsed().as_secs_f64());
+        (self.last_checkpoint, self.saved_at) = (Instant::now(), self.progress.step);
+        Ok(())
+    }
+
+    /// Evaluates, and saves what is to be saved. True if training ends here before all epochs are done.
+    fn end_epoch(&mut self, seconds: f64, due: bool) -> Result<bool> {
+        let TrainJob { validation, options, .. } = *self.job;
+        let begin = Instant::now();
+        self.observer.evaluating();
+        let scores = evaluate(self.rank, validation, self.progress.epoch, options)?;
+        let progress = &mut self.progress;
         let train_scores = progress.scores;
         let (monitor, now) = (progress.monitor, (scores.accuracy(), scores.loss()));
         let best = progress.best.is_none_or(|b| monitor.better(now, b.scores()));
         let improved = progress.reference.is_none_or(|b| monitor.improved(now, b.scores(), options.min_delta));
         let step = progress.step;
-        progress = TrainState {
+        *progress = TrainState {
             epoch: progress.epoch + 1,
             step_in_epoch: 0,
             scores: Scores::default(),
             seconds: 0.0,
             since_better: progress.since_better + 1,
-            ..progress
+            ..*progress
         };
         let this = Best { epoch: progress.epoch, step, accuracy: now.0, loss: now.1 };
         if best {
@@ -424,7 +298,7 @@ pub fn train<D: Device, C: Comm>(
             progress.reference = Some(this);
             progress.since_better = 0;
         }
-        observer.epoch(&EpochEvent {
+        self.observer.epoch(&EpochEvent {
             epoch: progress.epoch,
             step,
             rate: (options.rate)(step.saturating_sub(1)),
@@ -439,14 +313,10 @@ pub fn train<D: Device, C: Comm>(
         if options.checkpoint != CheckpointEvery::Never
             && (best || last || due || options.checkpoint == CheckpointEvery::Epoch)
         {
-            save(rank, &progress, best, observer)?;
-            (last_checkpoint, saved_at) = (Instant::now(), progress.step);
+            self.save(best)?;
         }
-        if early && progress.epoch < options.epochs {
-            return Ok(Outcome { ended: Ended::Early, progress });
-        }
+        Ok(early && self.progress.epoch < options.epochs)
     }
-    Ok(Outcome { ended: Ended::Done, progress })
 }
 
 /// Scores over a whole set, in order, the last partial batch included. `pass` says which pass of a supply it is.
@@ -468,8 +338,14 @@ pub fn evaluate<D: Device, C: Comm>(
             Input::Supply { supply, len } => Batch::supplied(supply, pass * len as u64 + start as u64, count),
         };
         let args = StepArgs { seed: options.seed, step: 0, rate: 0.0, scale: 1.0 / count as f64 };
-        scores.add(&rank.step(phase, &batch, &args)?);
+        rank.step(phase, &batch, &args)?;
+        while let Some(metrics) = rank.poll_metrics()? {
+            scores.add(&metrics);
+        }
         start += count;
+    }
+    while let Some(metrics) = rank.wait_metrics()? {
+        scores.add(&metrics);
     }
     rank.take_times(); // evaluation is timed as a whole
     Ok(scores)

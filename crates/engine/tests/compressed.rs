@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{SOME_DEFER, Toy, Trained, distance, run, run_from};
+use common::{Steps, Toy, Trained, distance, loss, run};
 use paceline_base::op::Activation;
 use paceline_base::optim::Rule;
 use paceline_engine::TrainState;
@@ -22,11 +22,7 @@ fn trained(ranks: usize, compression: Compression) -> Trained {
     let mut plan = Plan::data_parallel(ranks);
     plan.store = Store { update: UpdateMode::Replicated, bucket: 100, compression };
     let cpu = || Cpu::new(CpuOptions::default()).unwrap();
-    run(&graph(), &plan, Rule::Momentum { momentum: 0.9 }, cpu, &Toy::new(48, &[12], 3), 16, STEPS)
-}
-
-fn loss(of: &Trained, step: usize) -> f64 {
-    of.results[step].loss / of.results[step].count
+    run(&graph(), &plan, Rule::Momentum { momentum: 0.9 }, cpu, &Toy::new(48, &[12], 3), &Steps::new(16, STEPS))
 }
 
 #[test]
@@ -54,7 +50,7 @@ fn what_is_left_over_is_not_lost() {
         let mut plan = Plan::data_parallel(1);
         plan.store.update = UpdateMode::Replicated;
         let reference = || Reference::new();
-        moved(&run(&graph(), &plan, Rule::Sgd, reference, &Toy::new(48, &[12], 3), 16, 0))
+        moved(&run(&graph(), &plan, Rule::Sgd, reference, &Toy::new(48, &[12], 3), &Steps::new(16, 0)))
     };
     let weights = initial.iter().flatten().zip(moved(&few).concat()).filter(|(a, b)| (*a - b).abs() > 1e-6).count();
     let all = initial.iter().flatten().count();
@@ -78,7 +74,8 @@ fn continued(ranks: usize, steps: std::ops::Range<usize>, from: Option<&Checkpoi
     plan.store = Store { update: UpdateMode::Replicated, bucket: 100, compression };
     let cpu = || Cpu::new(CpuOptions::default()).unwrap();
     let rule = Rule::Momentum { momentum: 0.9 };
-    run_from(&graph(), &plan, rule, cpu, &Toy::new(48, &[12], 3), 16, steps, from, SOME_DEFER)
+    let steps = Steps { steps, checkpoint: from, ..Steps::new(16, 0) };
+    run(&graph(), &plan, rule, cpu, &Toy::new(48, &[12], 3), &steps)
 }
 
 /// By parameter: the sum over ranks of what is held back.

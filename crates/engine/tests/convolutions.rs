@@ -4,7 +4,7 @@
 mod common;
 
 use common::nets::{BRANCHES, GREY, PLAIN, RESIDUAL, net};
-use common::{SOME_DEFER, Toy, distance, random_plan, run, run_from, same, simulator_agrees, two_plans};
+use common::{Steps, Toy, distance, loss, random_plan, run, same, simulator_agrees, two_plans};
 use paceline_base::optim::Rule;
 use paceline_data::Labelled;
 use paceline_engine::TrainState;
@@ -45,9 +45,9 @@ proptest! {
         let (graph, data) = case(kind, 11);
         let update = if sharded { UpdateMode::Sharded } else { UpdateMode::Replicated };
         let device = || if fused { Reference::with_fusions() } else { Reference::new() };
-        let one = run(&graph, &Plan::data_parallel(1), RULES[rule], Reference::new, &data, batch, 4);
+        let one = run(&graph, &Plan::data_parallel(1), RULES[rule], Reference::new, &data, &Steps::new(batch, 4));
         for plan in two_plans(&graph, ranks, dice, update, bucket) {
-            let many = run(&graph, &plan, RULES[rule], device, &data, batch, 4);
+            let many = run(&graph, &plan, RULES[rule], device, &data, &Steps::new(batch, 4));
             prop_assert_eq!(same(&many, &one, 1e-10), Ok(()), "{:?}", plan);
         }
     }
@@ -69,9 +69,9 @@ proptest! {
         let (graph, data) = case(kind, 11);
         let update = if sharded { UpdateMode::Sharded } else { UpdateMode::Replicated };
         let cpu = || Cpu::new(CpuOptions { threads, ..CpuOptions::default() }).unwrap();
-        let one = run(&graph, &Plan::data_parallel(1), RULES[rule], Reference::new, &data, batch, 3);
+        let one = run(&graph, &Plan::data_parallel(1), RULES[rule], Reference::new, &data, &Steps::new(batch, 3));
         let plan = random_plan(&graph, ranks, dice, update, 40);
-        let many = run(&graph, &plan, RULES[rule], cpu, &data, batch, 3);
+        let many = run(&graph, &plan, RULES[rule], cpu, &data, &Steps::new(batch, 3));
         prop_assert_eq!(same(&many, &one, 1e-4), Ok(()), "{:?}", plan);
     }
 }
@@ -80,16 +80,16 @@ proptest! {
 fn simulator_and_reality_agree_on_bytes_and_memory() {
     for (kind, dice) in [(0, 1u64), (0, 2), (1, 3), (1, 4), (2, 5), (3, 6)] {
         let (graph, data) = case(kind, 12);
-        simulator_agrees(&graph, &data, RULES[1], 4, dice);
+        simulator_agrees(&graph, &data, RULES[1], dice, &Steps::new(4, 6));
     }
 }
 
 #[test]
 fn running_moments_are_saved_and_restored_under_another_plan() {
     let (graph, data) = case(0, 11);
-    let whole = run(&graph, &Plan::data_parallel(1), RULES[1], Reference::new, &data, 4, 5);
+    let whole = run(&graph, &Plan::data_parallel(1), RULES[1], Reference::new, &data, &Steps::new(4, 5));
     let first = random_plan(&graph, 3, 8, UpdateMode::Sharded, 40);
-    let half = run(&graph, &first, RULES[1], Reference::new, &data, 4, 3);
+    let half = run(&graph, &first, RULES[1], Reference::new, &data, &Steps::new(4, 3));
     let moved = half.snapshot.model.iter().filter(|t| t.name.contains(".running_"));
     assert_eq!(moved.count(), 8);
     assert!(half.snapshot.optimizer.iter().all(|t| !t.name.contains(".running_")), "they have no optimiser state");
@@ -101,10 +101,17 @@ fn running_moments_are_saved_and_restored_under_another_plan() {
     saver.finish().unwrap();
     let (checkpoint, _) = latest(dir.path()).unwrap().unwrap();
     for second in [Plan::data_parallel(1), random_plan(&graph, 4, 9, UpdateMode::Replicated, 100)] {
-        let rest = run_from(&graph, &second, RULES[1], Reference::new, &data, 4, 3..5, Some(&checkpoint), SOME_DEFER);
+        let rest = run(
+            &graph,
+            &second,
+            RULES[1],
+            Reference::new,
+            &data,
+            &Steps { steps: 3..5, checkpoint: Some(&checkpoint), ..Steps::new(4, 0) },
+        );
         let (d, name) = distance(&rest.snapshot, &whole.snapshot);
         assert!(d < 1e-10, "{name} differs by {d:e} under {second:?}");
-        assert!((rest.results[2].loss - whole.results[5].loss).abs() < 1e-9, "evaluation with running moments");
+        assert!((loss(&rest, 2) - loss(&whole, 5)).abs() < 1e-9, "evaluation with running moments");
     }
 }
 
@@ -121,8 +128,8 @@ fn presets_train_alike_on_both_devices() {
         let graph = Graph::build(name, &layers, shape, 5, 0.0).unwrap();
         let data = Toy::new(4, shape, 5);
         let cpu = || Cpu::new(CpuOptions { threads: 2, ..CpuOptions::default() }).unwrap();
-        let exact = run(&graph, &Plan::data_parallel(1), RULES[1], Reference::new, &data, 4, 2);
-        let fast = run(&graph, &Plan::data_parallel(2), RULES[1], cpu, &data, 4, 2);
+        let exact = run(&graph, &Plan::data_parallel(1), RULES[1], Reference::new, &data, &Steps::new(4, 2));
+        let fast = run(&graph, &Plan::data_parallel(2), RULES[1], cpu, &data, &Steps::new(4, 2));
         let (d, tensor) = distance(&fast.snapshot, &exact.snapshot);
         assert!(d < 5e-4, "{name}: {tensor} differs by {d:e}");
     }
@@ -134,7 +141,7 @@ fn what_nobody_waits_for_keeps_its_memory() {
     let (graph, data) = case(1, 11);
     let plan = random_plan(&graph, 5, 15852053267708697619, UpdateMode::Replicated, 40);
     let cpu = || Cpu::new(CpuOptions::default()).unwrap();
-    let one = run(&graph, &Plan::data_parallel(1), RULES[0], Reference::new, &data, 2, 3);
-    let many = run(&graph, &plan, RULES[0], cpu, &data, 2, 3);
+    let one = run(&graph, &Plan::data_parallel(1), RULES[0], Reference::new, &data, &Steps::new(2, 3));
+    let many = run(&graph, &plan, RULES[0], cpu, &data, &Steps::new(2, 3));
     assert_eq!(same(&many, &one, 1e-4), Ok(()));
 }

@@ -49,7 +49,7 @@ impl Trial {
             .sum();
         let batch = Batch::new(&self.data, &same);
         let args = StepArgs { seed: 9, step: 0, rate, scale: 1.0 / SAMPLES as f64 };
-        self.rank.step(0, &batch, &args).unwrap().loss / SAMPLES as f64 + penalty
+        self.rank.step_now(0, &batch, &args).unwrap().value("loss").unwrap() + penalty
     }
 
     fn parameters(&mut self) -> Vec<(String, Vec<f64>)> {

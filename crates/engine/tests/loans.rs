@@ -3,10 +3,10 @@
 mod common;
 
 use common::nets::net;
-use common::{Around, SOME_DEFER, Toy, random_plan, schedule, train_on};
+use common::{Around, Steps, Toy, random_plan, schedule, train_on};
 use paceline_base::optim::Rule;
 use paceline_kernels::{Cpu, CpuOptions, Reference};
-use paceline_plan::{Await, Item, MicroBatches, Schedule, TaskKey, UpdateMode, lay_out_without_loans, program};
+use paceline_plan::{Await, Item, Schedule, TaskKey, UpdateMode, lay_out_without_loans, program};
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -17,16 +17,17 @@ const NET: &str = "a conv channels=4 kernel=3 pad=1\nact relu\nb conv channels=4
 /// How many of the first random plans whose schedule `spoil` changes fail, and how many there are.
 fn failures(around: Around, spoil: fn(&mut Schedule), plans: usize) -> (usize, usize) {
     let (graph, data) = (net(NET, &[6, 5, 2]), Toy::new(6, &[6, 5, 2], 5));
+    let steps = Steps::new(3, 3);
     let fails = |dice: u64| {
         let plan = random_plan(&graph, 4, dice, UpdateMode::Replicated, 40);
         let make = || match dice % 2 {
             0 => around.wrap(Cpu::new(CpuOptions::default()).unwrap()),
             _ => around.wrap(Reference::new()),
         };
-        let right = schedule(&graph, &plan, Rule::Sgd, &make, &data, 3, MicroBatches::One);
+        let right = schedule(&graph, &plan, Rule::Sgd, &make, &data, &steps);
         let mut spoilt = right.clone();
         spoil(&mut spoilt);
-        let run = || train_on(&graph, spoilt.clone(), &make, &data, 3, 0..3, None, SOME_DEFER);
+        let run = || train_on(&graph, spoilt.clone(), &make, &data, &steps);
         (spoilt != right).then(|| catch_unwind(AssertUnwindSafe(run)).is_err())
     };
     let tried: Vec<bool> = (0..200).filter_map(fails).take(plans).collect();

@@ -108,6 +108,7 @@ fn allocations(graph: &Graph, plan: &Plan, threads: usize, fed: bool) -> usize {
                         position += count as u64;
                         let args = StepArgs { seed: 1, step, rate: 0.01, scale: 1.0 / count as f64 };
                         rank.step(phase, &batch, &args).unwrap();
+                        assert!(rank.poll_metrics().unwrap().is_some());
                         if step % 4 == 3 {
                             rank.drain().unwrap();
                         }

@@ -84,7 +84,7 @@ fn run<D: Device>(
         for step in 0..steps {
             let batch = Batch::new(&data, &same);
             let args = StepArgs { seed: 1, step, rate, scale: 1.0 / count as f64 };
-            losses.push(rank.step(0, &batch, &args).unwrap().loss / count as f64);
+            losses.push(rank.step_now(0, &batch, &args).unwrap().value("loss").unwrap());
         }
         (losses, gather(&mut rank, &graph).unwrap())
     };

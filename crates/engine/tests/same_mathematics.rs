@@ -7,9 +7,7 @@
 
 mod common;
 
-use common::{
-    SOME_DEFER, Toy, random_plan, run, run_from, run_in, same, simulator_agrees, simulator_agrees_in, two_plans,
-};
+use common::{Steps, Toy, random_plan, run, same, simulator_agrees, two_plans};
 use paceline_base::op::Activation;
 use paceline_base::optim::Rule;
 use paceline_graph::{Graph, LayerSpec, model_file};
@@ -94,9 +92,9 @@ proptest! {
         let data = Toy::new(23, &[3, 4], 5);
         let update = if sharded { UpdateMode::Sharded } else { UpdateMode::Replicated };
         let device = || if fused { Reference::with_fusions() } else { Reference::new() };
-        let one = run(&graph, &Plan::data_parallel(1), RULES[rule], Reference::new, &data, batch, 5);
+        let one = run(&graph, &Plan::data_parallel(1), RULES[rule], Reference::new, &data, &Steps::new(batch, 5));
         for plan in two_plans(&graph, ranks, dice, update, bucket) {
-            let many = run(&graph, &plan, RULES[rule], device, &data, batch, 5);
+            let many = run(&graph, &plan, RULES[rule], device, &data, &Steps::new(batch, 5));
             prop_assert_eq!(same(&many, &one, 1e-10), Ok(()), "{:?}", plan);
         }
     }
@@ -114,9 +112,9 @@ proptest! {
         let data = Toy::new(23, &[3, 4], 5);
         let update = if sharded { UpdateMode::Sharded } else { UpdateMode::Replicated };
         let cpu = || Cpu::new(CpuOptions::default()).unwrap();
-        let one = run(&graph, &Plan::data_parallel(1), RULES[rule], Reference::new, &data, batch, 4);
+        let one = run(&graph, &Plan::data_parallel(1), RULES[rule], Reference::new, &data, &Steps::new(batch, 4));
         let plan = random_plan(&graph, ranks, dice, update, 40);
-        let many = run(&graph, &plan, RULES[rule], cpu, &data, batch, 4);
+        let many = run(&graph, &plan, RULES[rule], cpu, &data, &Steps::new(batch, 4));
         prop_assert_eq!(same(&many, &one, 2e-5), Ok(()), "{:?}", plan);
     }
 }
@@ -128,7 +126,9 @@ fn what_is_left_to_the_next_step_is_done_there() {
         let (graph, data) = (graph(kind), Toy::new(23, &[3, 4], 5));
         let cpu = || Cpu::new(CpuOptions::default()).unwrap();
         for plan in [Plan::data_parallel(3), random_plan(&graph, 4, dice, UpdateMode::Replicated, 40)] {
-            let go = |defers: fn(usize) -> bool| run_from(&graph, &plan, RULES[3], cpu, &data, 5, 0..9, None, defers);
+            let go = |defers: fn(usize) -> bool| {
+                run(&graph, &plan, RULES[3], cpu, &data, &Steps { defers, ..Steps::new(5, 9) })
+            };
             let (never, always) = (go(|_| false), go(|_| true));
             assert_eq!(never.results, always.results);
             assert_eq!(same(&never, &always, f64::MIN_POSITIVE), Ok(()));
@@ -147,18 +147,19 @@ fn micro_batches_equal_one_batch() {
         {
             let go = |micro| {
                 let device = Reference::with_fusions;
-                run_in(&graph, &plan, RULES[3], device, &data, 8, 0..6, None, SOME_DEFER, micro)
+                run(&graph, &plan, RULES[3], device, &data, &Steps { micro_batches: micro, ..Steps::new(8, 6) })
             };
             let (one, two) = (go(MicroBatches::One), go(MicroBatches::InTurn(2)));
             assert_eq!(same(&two, &one, 1e-10), Ok(()), "{plan:?}");
         }
-        simulator_agrees_in(&graph, &Toy::new(24, &[3, 4], 5), RULES[3], 8, dice, MicroBatches::InTurn(2));
+        let steps = Steps { micro_batches: MicroBatches::InTurn(2), ..Steps::new(8, 6) };
+        simulator_agrees(&graph, &Toy::new(24, &[3, 4], 5), RULES[3], dice, &steps);
     }
 }
 
 #[test]
 fn simulator_and_reality_agree_on_bytes_and_memory() {
     for (kind, dice) in [(1, 1u64), (1, 2), (2, 3), (3, 4), (3, 5), (0, 6), (2, 1 << 40)] {
-        simulator_agrees(&graph(kind), &Toy::new(24, &[3, 4], 5), RULES[3], 8, dice);
+        simulator_agrees(&graph(kind), &Toy::new(24, &[3, 4], 5), RULES[3], dice, &Steps::new(8, 6));
     }
 }

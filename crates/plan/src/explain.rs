@@ -97,7 +97,7 @@ fn words(schedule: &Schedule, graph: &Graph, segment: &Segment, task: &Task) -> 
         schedule.buckets.iter().position(of).map_or(String::new(), |number| format!("bucket {number}"))
     };
     match &task.kind {
-        TaskKind::Begin { .. } => "begin: clear loss and counts".into(),
+        TaskKind::ClearMetrics => "clear the metrics".into(),
         TaskKind::Load { rows, region, .. } => {
             format!("load samples {}..{} {region} of the data ({size})", rows.start, rows.end)
         }

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 /// An operator and a tensor have one for each micro-batch; there is one of them unless the order says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum SegmentKey {
-    /// The metrics are cleared.
-    Begin,
+    /// The metrics of every rank are set to zero.
+    ClearMetrics,
     /// What an operator reads of a tensor is brought to where it is read, unless an operator before did so.
     Read {
         /// The node that makes the tensor.
@@ -69,7 +69,7 @@ pub struct TaskKey {
 /// What a buffer is to the segment that makes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum BufferRole {
-    /// `[loss, correct, count]`; the part is the rank.
+    /// The sums of [`Schedule::metrics`](crate::Schedule::metrics); the part is the rank.
     Metrics,
     /// What a part makes.
     Output,
@@ -139,7 +139,7 @@ impl SegmentKey {
         match *self {
             Self::Forward { node, .. } | Self::Backward { node, .. } => Some(node as usize),
             Self::Read { tensor, .. } | Self::Gradient { tensor, .. } => Some(tensor as usize),
-            Self::Begin | Self::Metrics | Self::Exchange(_) | Self::Update(_) => None,
+            Self::ClearMetrics | Self::Metrics | Self::Exchange(_) | Self::Update(_) => None,
         }
     }
 }

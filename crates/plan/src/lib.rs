@@ -43,7 +43,5 @@ pub use memory::{Memory, ends, peaks};
 pub use plan::{Compression, OpPlan, Parts, Plan, Store, UpdateMode};
 pub use plan_file::{parse, to_toml};
 pub use program::{Item, Placed, Program, program, programs};
-pub use schedule::{
-    Await, Bucket, BucketEntry, Buffer, METRICS, Phase, PhaseKind, Schedule, Segment, Task, TaskKind, metrics,
-};
+pub use schedule::{Await, Bucket, BucketEntry, Buffer, Phase, PhaseKind, Schedule, Segment, Task, TaskKind, metrics};
 pub use simulate::{Prediction, Stretch, What, simulate};

@@ -6,7 +6,7 @@
 use crate::hash::HashMap;
 use crate::key::BufferKey;
 use crate::program::{Item, Placed, Program, programs};
-use crate::schedule::{Buffer, METRICS, Schedule, metrics};
+use crate::schedule::{Buffer, Schedule, metrics};
 use paceline_base::kernel::{ALIGN, Arena, BufferId, Call, Kernel};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -128,7 +128,7 @@ impl Buffers {
 
 /// The buffers of all ranks; they live while they are lent if `loans`, as they must. What no task touches gets no room (a gradient that a fused update never stores), except for what checkpoints read.
 fn buffers(schedule: &Schedule, loans: bool) -> Vec<Buffers> {
-    let own = |rank: usize| Buffer { key: metrics(rank), rank, len: METRICS, within: None };
+    let own = |rank: usize| Buffer { key: metrics(rank), rank, len: schedule.metrics.len(), within: None };
     let mut of: Vec<Buffers> = (0..schedule.ranks)
         .map(|rank| Buffers { all: vec![own(rank)], begins: Vec::new(), lives: Vec::new(), used: Vec::new() })
         .collect();

@@ -10,6 +10,7 @@ use crate::memory::Memory;
 use crate::plan::Compression;
 use paceline_base::collective::Exchange;
 use paceline_base::kernel::Call;
+use paceline_base::metric::Metric;
 use paceline_base::optim::Rule;
 use paceline_base::region::Region;
 use serde::{Deserialize, Serialize};
@@ -20,10 +21,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum TaskKind {
     /// Sets the rank's metrics to zero.
-    Begin {
-        /// `[loss, correct, count]`
-        metrics: BufferKey,
-    },
+    ClearMetrics,
     /// Puts a region of the data into a buffer.
     Load {
         /// Buffer of the task's rank that is filled.
@@ -191,6 +189,8 @@ pub struct Schedule {
     pub ranks: usize,
     /// How parameters move.
     pub rule: Rule,
+    /// What the loss counts: an element of the metrics for each, added up over all ranks.
+    pub metrics: Arc<[Metric]>,
     /// Parameters by bucket, in the order in which the backward pass completes them.
     pub buckets: Vec<Arc<Bucket>>,
     /// Kinds of steps.
@@ -271,17 +271,14 @@ pub(crate) fn param_buffer(node: usize, role: BufferRole, part: u32) -> BufferKe
 
 /// The metrics of a rank.
 pub fn metrics(rank: usize) -> BufferKey {
-    BufferKey::new(SegmentKey::Begin, BufferRole::Metrics, rank)
+    BufferKey::new(SegmentKey::ClearMetrics, BufferRole::Metrics, rank)
 }
-
-/// Elements of the metrics: loss, correct, count.
-pub const METRICS: usize = 3;
 
 impl Task {
     /// Calls `f` with each buffer that it reads or writes: rank, buffer, whether it writes.
     pub fn touches(&self, mut f: impl FnMut(usize, BufferKey, bool)) {
         match &self.kind {
-            TaskKind::Begin { metrics } => f(self.rank, *metrics, true),
+            TaskKind::ClearMetrics => f(self.rank, metrics(self.rank), true),
             TaskKind::Load { buffer, .. } | TaskKind::LoadLabels { buffer, .. } => f(self.rank, *buffer, true),
             TaskKind::Compute(call) | TaskKind::Update(call) => {
                 let writes = call.kernel.writes();

@@ -4,7 +4,7 @@ use crate::kept::Relabel;
 use crate::matching::Matching;
 use crate::predictor::{Inputs, PartName, Predictor};
 use crate::scores::{ClassScores, Confusion, Means};
-use paceline_base::{Error, Result};
+use paceline_base::{Error, Result, metric};
 use paceline_data::Role;
 
 /// What a model reached on labelled data.
@@ -109,7 +109,7 @@ impl Predictor {
                         first_bad.push((group.name(computed.start + row), wrong.to_string()));
                     }
                 }
-                loss += if whole { computed.result.loss } else { 0.0 };
+                loss += if whole { computed.metrics.sum(metric::LOSS).unwrap_or(f64::NAN) } else { 0.0 };
                 Ok(())
             })?;
         }

@@ -11,7 +11,7 @@ use paceline_comm::threads::Threads;
 use paceline_config::{Auto, Config};
 use paceline_data::{Catalogue, DataError, DataPart, Group, InputOptions, Labelled, Order, Role, Visits};
 use paceline_engine::checkpoint::{Checkpoint, restore};
-use paceline_engine::{Batch, Rank, StepResult};
+use paceline_engine::{Batch, Metrics, Rank};
 use paceline_graph::Graph;
 use paceline_kernels::{Device, DeviceOptions, Tuning};
 use paceline_plan::{Batches, PhaseKind, Plan, Schedule, Settings, TaskKind, lower};
@@ -421,7 +421,7 @@ impl Predictor {
                 Source::Stream(_, feed) => Batch::supplied(*feed, start as u64, rows),
             };
             let args = StepArgs { seed: 0, step: 0, rate: 0.0, scale: 1.0 / rows as f64 };
-            let result = ready.rank.step(phase, &batch, &args)?;
+            let metrics = ready.rank.step_now(phase, &batch, &args)?;
             self.outputs.resize(rows * classes, 0.0);
             ready.rank.device.read(ready.outputs[phase], &mut self.outputs)?;
             let errors = match &source {
@@ -434,7 +434,7 @@ impl Predictor {
                 Source::Memory(samples) => *samples,
                 Source::Stream(kept, _) => &***kept,
             };
-            each(Computed { start, rows, classes, outputs: &self.outputs, result, errors, labels, loss: self.loss })?;
+            each(Computed { start, rows, classes, outputs: &self.outputs, metrics, errors, labels, loss: self.loss })?;
             start += rows;
         }
         Ok(())
@@ -498,7 +498,7 @@ pub(crate) struct Computed<'a> {
     classes: usize,
     outputs: &'a [f64],
     /// What the loss kernel found, over all rows.
-    pub result: StepResult,
+    pub metrics: Metrics,
     errors: Vec<Option<String>>,
     labels: &'a dyn Labelled,
     loss: Loss,

@@ -120,16 +120,7 @@ pub(crate) fn add_measured(times: &mut StepTimes, seconds: f64, steps: u64, spli
     if steps == 0 {
         return;
     }
-    let n = steps as f64;
-    times.measured_s = Some(seconds / n);
+    times.measured_s = Some(seconds / steps as f64);
     times.steps = steps;
-    let one = |split: &TimeSplit| TimeSplit {
-        input: split.input / n,
-        compute: split.compute / n,
-        wait: split.wait / n,
-        transfer: split.transfer / n,
-        update: split.update / n,
-        checkpoint: split.checkpoint / n,
-    };
-    times.measured_split = splits.iter().map(one).collect();
+    times.measured_split = splits.iter().map(|split| split.over(steps as f64)).collect();
 }

@@ -105,6 +105,8 @@ pub(crate) struct RankObserver<'a> {
     every: u64,
     /// Where this rank's time went in all.
     pub total: TimeSplit,
+    /// In the first step, in which memory and caches are touched for the first time.
+    pub first_step: TimeSplit,
     since: Instant,
     seen: u64,
     moment: Moment,
@@ -136,6 +138,7 @@ impl<'a> RankObserver<'a> {
             fold: StepFold::new(every),
             every,
             total: TimeSplit::default(),
+            first_step: TimeSplit::default(),
             since: Instant::now(),
             seen: 0,
             moment: Moment::default(),
@@ -198,6 +201,9 @@ impl<'a> RankObserver<'a> {
 impl Observer for RankObserver<'_> {
     fn step(&mut self, event: &StepEvent) {
         self.total += event.split;
+        if self.seen == 0 {
+            self.first_step = event.split;
+        }
         self.seen += 1;
         if let (Some(line), true) = (&self.shared.connection, self.rank == self.shared.first) {
             line.step(event.step + 1);

@@ -1,7 +1,7 @@
 //! The files of a checkpoint: what is in them, how they are written whole, how they are checked when read.
 
 use super::gather::Snapshot;
-use crate::train::TrainState;
+use crate::state::TrainState;
 use paceline_base::optim::Rule;
 use paceline_base::units::DType;
 use paceline_base::{Error, Result};

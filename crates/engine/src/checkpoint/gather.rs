@@ -3,7 +3,7 @@
 use super::Saver;
 use super::files::{Tensor, TensorData, held_back_name, held_back_state};
 use crate::rank::Rank;
-use crate::train::TrainState;
+use crate::state::TrainState;
 use paceline_base::region::{Region, Strided};
 use paceline_base::staging::Lend;
 use paceline_base::units::DType;

@@ -7,7 +7,7 @@
 
 use super::files::{self, Identity};
 use super::gather::Snapshot;
-use crate::train::TrainState;
+use crate::state::TrainState;
 use paceline_base::{Error, Kind, Result};
 use std::fs;
 use std::path::{Path, PathBuf};

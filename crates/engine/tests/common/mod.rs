@@ -8,7 +8,7 @@ use paceline_base::optim::Rule;
 use paceline_comm::Comm;
 use paceline_data::{Features, Labelled, Order, Samples};
 use paceline_engine::checkpoint::{Checkpoint, Snapshot, TensorData, gather, initialize, restore};
-use paceline_engine::{Batch, Rank, StepResult};
+use paceline_engine::{Batch, Metrics, Rank};
 use paceline_graph::Graph;
 use paceline_kernels::testing::{Checked, Queued};
 use paceline_kernels::{Cpu, CpuOptions, Device};
@@ -95,63 +95,51 @@ pub(crate) fn on_all<D: Device + 'static>(device: impl Fn() -> D + Sync, test: i
 
 pub(crate) struct Trained {
     pub snapshot: Snapshot,
-    pub results: Vec<StepResult>,
+    pub results: Vec<Metrics>,
     pub received: Vec<Vec<u64>>,
     pub allocated: Vec<usize>,
     pub schedule: Arc<Schedule>,
 }
 
-/// Trains `steps` steps of `batch` samples with every rank a thread; the last batch of an epoch may be partial. So do the devices for tests, which
-/// must come to the same bits.
+/// Mean loss of a sample in a step.
+pub(crate) fn loss(of: &Trained, step: usize) -> f64 {
+    of.results[step].value("loss").unwrap()
+}
+
+/// Which steps are done, and how.
+#[derive(Clone)]
+pub(crate) struct Steps<'a> {
+    /// Samples of a step; the last of an epoch may have fewer.
+    pub batch: usize,
+    pub steps: std::ops::Range<usize>,
+    /// Where they begin, if not at the beginning.
+    pub checkpoint: Option<&'a Checkpoint>,
+    /// Which steps may leave updates to the next one.
+    pub defers: fn(usize) -> bool,
+    pub micro_batches: MicroBatches,
+}
+
+impl Steps<'_> {
+    /// The first steps. Most leave updates to the next one, so that all ways from step to step are tested wherever steps are.
+    pub(crate) fn new(batch: usize, steps: usize) -> Self {
+        let defers = |step| step % 3 != 1;
+        Self { batch, steps: 0..steps, checkpoint: None, defers, micro_batches: MicroBatches::One }
+    }
+}
+
+/// Trains with every rank a thread. So do the devices for tests, which must come to the same bits.
 pub(crate) fn run<D: Device + 'static>(
     graph: &Graph,
     plan: &Plan,
     rule: Rule,
     device: impl Fn() -> D + Sync,
     data: &Toy,
-    batch: usize,
-    steps: usize,
-) -> Trained {
-    run_from(graph, plan, rule, device, data, batch, 0..steps, None, SOME_DEFER)
-}
-
-/// Most steps leave updates to the next one, so that all ways from step to step are tested wherever steps are.
-pub(crate) const SOME_DEFER: fn(usize) -> bool = |step| step % 3 != 1;
-
-/// The same for these steps, from a checkpoint on if there is one.
-#[allow(clippy::too_many_arguments)] // what a test varies
-pub(crate) fn run_from<D: Device + 'static>(
-    graph: &Graph,
-    plan: &Plan,
-    rule: Rule,
-    device: impl Fn() -> D + Sync,
-    data: &Toy,
-    batch: usize,
-    steps: std::ops::Range<usize>,
-    checkpoint: Option<&Checkpoint>,
-    defers: fn(usize) -> bool,
-) -> Trained {
-    run_in(graph, plan, rule, device, data, batch, steps, checkpoint, defers, MicroBatches::One)
-}
-
-/// The same with batches that are computed in this way.
-#[allow(clippy::too_many_arguments)] // what a test varies
-pub(crate) fn run_in<D: Device + 'static>(
-    graph: &Graph,
-    plan: &Plan,
-    rule: Rule,
-    device: impl Fn() -> D + Sync,
-    data: &Toy,
-    batch: usize,
-    steps: std::ops::Range<usize>,
-    checkpoint: Option<&Checkpoint>,
-    defers: fn(usize) -> bool,
-    micro_batches: MicroBatches,
+    steps: &Steps<'_>,
 ) -> Trained {
     let on = |around: Around| {
         let make = || around.wrap(device());
-        let schedule = schedule(graph, plan, rule, &make, data, batch, micro_batches);
-        train_on(graph, schedule, &make, data, batch, steps.clone(), checkpoint, defers)
+        let schedule = schedule(graph, plan, rule, &make, data, steps);
+        train_on(graph, schedule, &make, data, steps)
     };
     let plain = on(Around::Nothing);
     for around in [Around::Checked, Around::Queued(u64::MAX)] {
@@ -163,16 +151,16 @@ pub(crate) fn run_in<D: Device + 'static>(
     plain
 }
 
-/// What [`run_in`] executes.
+/// What [`run`] executes.
 pub(crate) fn schedule(
     graph: &Graph,
     plan: &Plan,
     rule: Rule,
     device: &Make<'_>,
     data: &Toy,
-    batch: usize,
-    micro_batches: MicroBatches,
+    steps: &Steps<'_>,
 ) -> Schedule {
+    let Steps { batch, micro_batches, .. } = *steps;
     let probe = device();
     let last = data.len() % batch;
     let train: Vec<usize> = [batch.min(data.len()), last].into_iter().filter(|&n| n > 0).collect();
@@ -182,17 +170,8 @@ pub(crate) fn schedule(
 }
 
 /// Executes a schedule.
-#[allow(clippy::too_many_arguments)] // what a test varies
-pub(crate) fn train_on(
-    graph: &Graph,
-    schedule: Schedule,
-    device: &Make<'_>,
-    data: &Toy,
-    batch: usize,
-    steps: std::ops::Range<usize>,
-    checkpoint: Option<&Checkpoint>,
-    defers: fn(usize) -> bool,
-) -> Trained {
+pub(crate) fn train_on(graph: &Graph, schedule: Schedule, device: &Make<'_>, data: &Toy, steps: &Steps<'_>) -> Trained {
+    let Steps { batch, checkpoint, defers, .. } = *steps;
     let schedule = Arc::new(schedule);
     let order = Order::new(data.len(), 5);
     let comms = paceline_comm::threads(schedule.ranks);
@@ -201,7 +180,7 @@ pub(crate) fn train_on(
         let handles: Vec<_> = comms
             .into_iter()
             .map(|comm| {
-                let (schedule, order, steps) = (schedule.clone(), &order, steps.clone());
+                let (schedule, order, steps) = (schedule.clone(), &order, steps.steps.clone());
                 scope.spawn(move || {
                     let mut rank = Rank::new(device(), comm, schedule).unwrap();
                     match checkpoint {
@@ -210,26 +189,29 @@ pub(crate) fn train_on(
                     }
                     let mut results = Vec::new();
                     let per_epoch = data.len().div_ceil(batch);
-                    for step in steps {
+                    for step in steps.clone() {
                         let (epoch, start) = (step / per_epoch, step % per_epoch * batch);
                         let count = batch.min(data.len() - start);
                         let phase = rank.schedule.phase(PhaseKind::Train, count).unwrap();
                         let at = |row| order.at(epoch as u64, start + row);
                         let b = Batch::new(data, &at);
                         let args = StepArgs { seed: 9, step: step as u64, rate: 0.05, scale: 1.0 / count as f64 };
-                        results.push(rank.step(phase, &b, &args).unwrap());
+                        rank.step(phase, &b, &args).unwrap();
+                        results.extend(rank.poll_metrics().unwrap());
                         if !defers(step) {
                             rank.drain().unwrap();
                         }
                     }
-                    if results.len() % 2 == 0 {
+                    if steps.len() % 2 == 0 {
                         rank.drain().unwrap(); // else the evaluation does what was left over
                     }
                     let phase = rank.schedule.phase(PhaseKind::Evaluate, data.len()).unwrap();
                     let at = |row| row;
                     let b = Batch::new(data, &at);
                     let args = StepArgs { seed: 9, step: 0, rate: 0.0, scale: 1.0 / data.len() as f64 };
-                    results.push(rank.step(phase, &b, &args).unwrap());
+                    rank.step(phase, &b, &args).unwrap();
+                    results.extend(std::iter::from_fn(|| rank.wait_metrics().unwrap()));
+                    assert_eq!(results.len(), steps.len() + 1, "one for each step");
                     let received = rank.comm.counters().received.clone();
                     let allocated = rank.device.allocated_bytes();
                     (gather(&mut rank, graph).unwrap(), results, received, allocated)
@@ -326,8 +308,11 @@ pub(crate) fn same(many: &Trained, one: &Trained, tolerance: f64) -> Result<(), 
         return Err(format!("{name} differs by {d:e}"));
     }
     for (a, b) in many.results.iter().zip(&one.results) {
-        let near = (a.loss - b.loss).abs() < 10.0 * tolerance * b.loss.abs().max(1.0);
-        if a.count != b.count || !near || (tolerance < 1e-9 && a.correct != b.correct) {
+        let sums = |name| (a.sum(name).unwrap(), b.sum(name).unwrap());
+        let (loss, expected) = sums("loss");
+        let near = (loss - expected).abs() < 10.0 * tolerance * expected.abs().max(1.0);
+        let (correct, samples) = (sums("accuracy"), sums("samples"));
+        if samples.0 != samples.1 || !near || (tolerance < 1e-9 && correct.0 != correct.1) {
             return Err(format!("{a:?} {b:?}"));
         }
     }
@@ -335,30 +320,22 @@ pub(crate) fn same(many: &Trained, one: &Trained, tolerance: f64) -> Result<(), 
 }
 
 /// Bytes on every link and memory of every rank: what the simulator says is what three ranks do.
-pub(crate) fn simulator_agrees(graph: &Graph, data: &Toy, rule: Rule, batch: usize, dice: u64) {
-    assert_eq!(data.len() % batch, 0, "no partial batch");
-    simulator_agrees_in(graph, data, rule, batch, dice, MicroBatches::One);
-}
-
-/// The same with batches that are computed in this way.
-pub(crate) fn simulator_agrees_in(
-    graph: &Graph,
-    data: &Toy,
-    rule: Rule,
-    batch: usize,
-    dice: u64,
-    micro_batches: MicroBatches,
-) {
+pub(crate) fn simulator_agrees(graph: &Graph, data: &Toy, rule: Rule, dice: u64, steps: &Steps<'_>) {
+    assert_eq!(data.len() % steps.batch, 0, "no partial batch");
     let plan = random_plan(graph, 3, dice, UpdateMode::Sharded, 40);
-    let steps = 6;
     let cpu = || Cpu::new(CpuOptions::default()).unwrap();
+<<<<<<< HEAD
     let real = run_in(graph, &plan, rule, cpu, data, batch, 0..steps, None, SOME_DEFER, micro_batches);
     let cluster = paceline_plan::Cluster::guess(3);
+=======
+    let real = run(graph, &plan, rule, cpu, data, steps);
+    let cluster = paceline_plan::Cluster::threads();
+>>>>>>> main
     let train = paceline_plan::simulate(&real.schedule, 0, &cluster);
     let evaluate = paceline_plan::simulate(&real.schedule, 1, &cluster);
     for to in 0..3 {
         for from in 0..3 {
-            let expected = train.bytes[from][to] * steps as u64 + evaluate.bytes[from][to];
+            let expected = train.bytes[from][to] * steps.steps.len() as u64 + evaluate.bytes[from][to];
             assert_eq!(real.received[to][from], expected, "{from} → {to}, plan {dice}");
         }
         assert_eq!(real.allocated[to] as u64, train.memory[to], "memory of rank {to}, plan {dice}");

@@ -11,9 +11,10 @@ use super::{Batches, Settings, bucket, fuse, order, waits};
 use crate::hash::{HashMap, HashSet};
 use crate::key::{BucketKey, BufferKey, SegmentKey, TaskKey};
 use crate::plan::{OpPlan, Part, Plan};
-use crate::schedule::{Await, Bucket, METRICS, Phase, PhaseKind, Schedule, Segment, TaskKind, metrics};
+use crate::schedule::{Await, Bucket, Phase, PhaseKind, Schedule, Segment, TaskKind, metrics};
 use paceline_base::Result;
 use paceline_base::collective::Collective;
+use paceline_base::metric::Metric;
 use paceline_base::region::split_range;
 use paceline_graph::{Graph, NodeId};
 use std::collections::BTreeSet;
@@ -25,6 +26,7 @@ pub struct Lowering<'a> {
     graph: &'a Graph,
     plan: Plan,
     settings: Settings,
+    metrics: Arc<[Metric]>,
     /// By node: those that read its output, ascending.
     readers: Vec<Vec<NodeId>>,
     /// By node: how it is split.
@@ -112,6 +114,11 @@ impl<'a> Lowering<'a> {
             graph,
             plan: plan.clone(),
             settings: settings.clone(),
+            metrics: graph
+                .nodes
+                .last()
+                .and_then(|n| n.op.loss())
+                .map_or_else(Arc::default, |loss| loss.metrics().into()),
             uses: vec![Vec::new(); nodes],
             splits: plan.splits(graph),
             buckets: Vec::new(),
@@ -168,6 +175,7 @@ impl<'a> Lowering<'a> {
         Schedule {
             ranks: self.plan.ranks,
             rule: self.settings.rule,
+            metrics: self.metrics.clone(),
             buckets: self.buckets.clone(),
             phases: phases.collect(),
             memory: Vec::new(),
@@ -242,14 +250,14 @@ impl<'a> Lowering<'a> {
     fn change_buckets(&self, fragments: &mut Fragments, [gone, made]: &[Vec<Arc<Bucket>>; 2], changes: &mut Changes) {
         if fragments.raw.is_empty() {
             let ranks: Arc<[usize]> = (0..self.plan.ranks).collect();
-            let mut begin = Builder::new(SegmentKey::Begin);
+            let mut clear = Builder::new(SegmentKey::ClearMetrics);
             for &rank in &ranks[..] {
-                begin.task(rank, 0, TaskKind::Begin { metrics: metrics(rank) }, METRICS);
+                clear.task(rank, 0, TaskKind::ClearMetrics, self.metrics.len());
             }
             let mut sum = Builder::new(SegmentKey::Metrics);
             let all = ranks.iter().map(|&rank| metrics(rank)).collect();
-            sum.collective(Collective::AllReduce.into(), &ranks, all, METRICS);
-            changes.made.extend(begin.finish().into_iter().chain(sum.finish()));
+            sum.collective(Collective::AllReduce.into(), &ranks, all, self.metrics.len());
+            changes.made.extend(clear.finish().into_iter().chain(sum.finish()));
         }
         for bucket in gone {
             fragments.first_uses.remove(&bucket.key);

@@ -284,7 +284,10 @@ impl Pass<'_> {
                     self.input_grads[i][index].expect("a kernel makes only gradients that are wanted"),
                     needs.inputs[i].len(),
                 ),
-                Role::Metrics => (metrics(*rank), crate::schedule::METRICS),
+                Role::Metrics => {
+                    let loss = self.operator.graph.nodes[self.operator.node].op.loss();
+                    (metrics(*rank), loss.map_or(0, |loss| loss.metrics().len()))
+                }
                 Role::Labels => (self.labels(index), needs.output.len()),
                 Role::ParamGrad(i) => {
                     let (grad, len) = (self.param(BufferRole::ParamGrad(i as u16), i, index), self.len(i, index));

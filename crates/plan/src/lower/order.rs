@@ -33,7 +33,7 @@ pub(super) fn order(
 ) -> Vec<SegmentKey> {
     let nodes = graph.nodes.len();
     let last = micro_batches.count() - 1;
-    let mut order = vec![SegmentKey::Begin];
+    let mut order = Vec::new();
     // Each bucket leaves behind the operator that completes it: the first of those whose parameters are in it.
     let mut leaving: Vec<Vec<SegmentKey>> = vec![Vec::new(); nodes];
     for bucket in buckets.iter().filter(|b| b.trained) {
@@ -47,6 +47,10 @@ pub(super) fn order(
             inputs.dedup();
             let (node, tensor) = (node as u32, |i: usize| i as u32);
             order.extend(inputs.iter().map(|&i| SegmentKey::Read { tensor: tensor(i), reader: node, micro }));
+            // As late as can be: until then the metrics of the step before need not have been read.
+            if micro == 0 && n.op.is_loss() {
+                order.push(SegmentKey::ClearMetrics);
+            }
             order.push(SegmentKey::Forward { node, micro });
         }
         if micro == last {

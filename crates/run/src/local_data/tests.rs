@@ -200,7 +200,7 @@ fn one_worker(data: &[RunData], ranks: &[usize], config: &Config, steps: usize) 
         let at = |row: usize| rows[row];
         let phase = rank.schedule.phase(PhaseKind::Train, count).unwrap();
         let args = StepArgs { seed: 1, step: step as u64, rate: 0.05, scale: 1.0 / count as f64 };
-        rank.step(phase, &Batch::new(&joined, &at), &args).unwrap();
+        rank.step_now(phase, &Batch::new(&joined, &at), &args).unwrap();
     }
     let snapshot = gather(&mut rank, &graph).unwrap().unwrap();
     let flat = |data: &TensorData| if let TensorData::F32(v) = data { v.clone() } else { panic!("floats") };

@@ -1,7 +1,7 @@
 //! Process 0 of a run: it makes or reopens the run directory, tells the others, watches, and writes the summary.
 
 use super::directory::{create_auto, finished_before, write_settings};
-use super::ranks::{OneRun, RankEnd, first_outcome};
+use super::ranks::{OneRun, RankEnd, RankTimes, first_outcome};
 use super::resume::{find_checkpoint, held_back_note, rate_note};
 use super::summary::{first_summary, partial};
 use super::{Begun, Finished, Place, Ready, title};
@@ -9,7 +9,7 @@ use crate::forecast::{Forecast, add_measured};
 use crate::process_group::ProcessGroup;
 use crate::watch::{Started, Watcher};
 use paceline_base::text::counted;
-use paceline_base::{Error, Result};
+use paceline_base::{Error, Result, TimeSplit};
 use paceline_config::Config;
 use paceline_engine::checkpoint::Saver;
 use paceline_engine::{CheckpointEvery, Ended, Outcome, TrainState};
@@ -118,11 +118,12 @@ impl OneRun<'_> {
         summary.warnings.extend(group.told().iter().cloned()); // which launch has shown
         summary.stages = feeds.stages();
         drop(feeds); // what still decodes ahead is not needed
-        self.gather_times(group, &ends, &mut summary)?;
+        let times = self.gather_times(group, &ends, &mut summary)?;
         let outcome = finish_writing(first_outcome(&ends), saver, writer, &mut summary);
         self.test(group, &ends, &outcome, &mut summary)?;
         self.add_outcome(&outcome, &mut summary);
         self.add_totals(&outcome, before, &mut summary);
+        self.add_step_times(&outcome, &times, &mut summary);
         let saved = self.dir.write_summary(&summary);
         let ended = outcome?.ended;
         saved?;
@@ -166,15 +167,16 @@ impl OneRun<'_> {
     }
 
     /// Where the time of all ranks went, and what all processes had of the cores; if a rank failed, of this process alone.
-    fn gather_times(&self, group: &mut ProcessGroup, ends: &[RankEnd], s: &mut Summary) -> Result<()> {
+    fn gather_times(&self, group: &mut ProcessGroup, ends: &[RankEnd], s: &mut Summary) -> Result<Vec<RankTimes>> {
         let mut times = vec![self.times(ends)];
         if ends.iter().all(|e| e.outcome.is_ok()) {
             times = group.exchange(&times[0])?; // in the order of ranks
         }
-        s.split = times.iter().flat_map(|(split, _)| split).copied().collect();
+        let ranks: Vec<RankTimes> = times.iter().flat_map(|(ranks, _)| ranks).copied().collect();
+        s.split = ranks.iter().map(|times| times.all).collect();
         let shares: Vec<CpuShare> = times.into_iter().map(|(_, share)| share).collect();
         s.cpu = cpu_of_job(&shares, group.world()?.hosts());
-        Ok(())
+        Ok(ranks)
     }
 
     /// The scores on the test part, of the best epoch if there is one.
@@ -241,13 +243,20 @@ impl OneRun<'_> {
         if s.seconds_train > 0.0 {
             s.examples_per_s = examples / s.seconds_train;
         }
-        if let Some(times) = &mut s.step_times {
-            let own = s.epochs.iter().filter(|e| e.attempt == s.attempt);
-            let seconds = own.map(|e| e.seconds).sum::<f64>() + unfinished.seconds - self.progress.seconds;
-            add_measured(times, seconds, unfinished.step.saturating_sub(self.progress.step), &s.split);
-        }
         s.warnings.extend(data.cache_outcomes());
         s.peak_rss_bytes = machine::peak_rss_bytes();
+    }
+}
+
+impl OneRun<'_> {
+    /// What a step took, beside what it was predicted to take. The first step of an attempt is not counted: memory is touched for the first time in it.
+    fn add_step_times(&self, outcome: &Result<Outcome>, ranks: &[RankTimes], s: &mut Summary) {
+        let (Ok(outcome), Some(times), Some(first)) = (outcome, &mut s.step_times, ranks.first()) else { return };
+        let own = s.epochs.iter().filter(|e| e.attempt == s.attempt);
+        let seconds = own.map(|e| e.seconds).sum::<f64>() + outcome.progress.seconds - self.progress.seconds;
+        let steps = outcome.progress.step.saturating_sub(self.progress.step).saturating_sub(1);
+        let splits: Vec<TimeSplit> = ranks.iter().map(|rank| rank.all - rank.first_step).collect();
+        add_measured(times, seconds - first.first_step.total(), steps, &splits);
     }
 }
 

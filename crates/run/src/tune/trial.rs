@@ -293,8 +293,9 @@ fn try_steps(
         let elapsed = begin.elapsed().as_secs_f64();
         // The end is agreed on as in training.
         let enough = long || brief || steps >= 4 && elapsed > BUDGET;
-        let agreed = agreement.before_step(&mut rank, steps, || Control { stop: enough, checkpoint: false })?;
-        rank.step(phase, &rows, &args)?;
+        agreement.before_step(&mut rank, steps, false, || Control { stop: enough, checkpoint: false })?;
+        rank.step_now(phase, &rows, &args)?;
+        let agreed = agreement.after_step(&mut rank)?;
         steps += 1;
         if agreed.stop {
             let seconds = begin.elapsed().as_secs_f64() / ((steps - cold) as usize * batch) as f64;
