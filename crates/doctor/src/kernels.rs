@@ -212,11 +212,13 @@ impl<'a> Work<'a> {
         let memory = &self.schedule.memory[0];
         let mut device = DeviceOptions { threads, tuning: Some(tuning.clone()), ..DeviceOptions::default() }.make()?;
         device.allocate(&memory.arena)?;
-        let kernels = self.tasks.iter().filter_map(|t| if let Timed::Kernel(call) = t { Some(&call.kernel) } else { None });
+        let kernels =
+            self.tasks.iter().filter_map(|t| if let Timed::Kernel(call) = t { Some(&call.kernel) } else { None });
         device.prepare(&mut { kernels })?;
         for bucket in &self.schedule.buckets {
             if let Some(params) = memory.lasting_id(bucket.params(0)) {
-                let values: Vec<f32> = (0..bucket.len).map(|i| ((i * 7919 % 2003) as f32 / 1001.5 - 1.0) * 0.05).collect();
+                let values: Vec<f32> =
+                    (0..bucket.len).map(|i| ((i * 7919 % 2003) as f32 / 1001.5 - 1.0) * 0.05).collect();
                 device.load(params, 0, Values::F32(&values))?;
             }
         }

@@ -18,8 +18,8 @@
 
 mod disk;
 mod exchange;
-mod kernels;
 mod kept;
+mod kernels;
 mod link;
 mod speed;
 mod step;
@@ -104,8 +104,10 @@ pub fn doctor(folder: &Path, world: &mut World, say: &dyn Fn(&str)) -> Result<Di
     if let Some(comm) = ranks.first_mut() {
         say("links");
         let place = |process: usize| leaders.iter().position(|&l| hosts[l] == hosts[process]).unwrap_or(0);
-        let mut pairs: Vec<[usize; 2]> =
-            (0..leaders.len()).flat_map(|a| (a + 1..leaders.len()).map(move |b| [a, b])).map(|p| p.map(|i| leaders[i])).collect();
+        let mut pairs: Vec<[usize; 2]> = (0..leaders.len())
+            .flat_map(|a| (a + 1..leaders.len()).map(move |b| [a, b]))
+            .map(|p| p.map(|i| leaders[i]))
+            .collect();
         // Of each host the first process and the next.
         pairs.extend(leaders.iter().filter_map(|&l| Some([l, (l + 1..hosts.len()).find(|&p| hosts[p] == hosts[l])?])));
         for ([a, b], figures) in link::measure(&mut **comm, &pairs)? {

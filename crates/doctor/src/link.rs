@@ -207,8 +207,9 @@ mod tests {
     fn all_pairs_are_measured_and_all_ranks_know() {
         // Ranks 0, 2 and 3 lead their hosts; rank 1 only waits.
         let found: Vec<_> = std::thread::scope(|scope| {
-            let ranks =
-                threads(4).into_iter().map(|mut comm| scope.spawn(move || measure(&mut comm, &[[0, 2], [0, 3], [2, 3]]).unwrap()));
+            let ranks = threads(4)
+                .into_iter()
+                .map(|mut comm| scope.spawn(move || measure(&mut comm, &[[0, 2], [0, 3], [2, 3]]).unwrap()));
             ranks.collect::<Vec<_>>().into_iter().map(|rank| rank.join().unwrap()).collect()
         });
         assert!(found.iter().all(|f| *f == found[0]));

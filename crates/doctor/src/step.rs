@@ -60,7 +60,8 @@ impl Samples for Made {
 
 /// Seconds of a step beside its kernels and its load, whose time is among the measured `kernels`; on one core.
 pub(crate) fn measure(kernels: &BTreeMap<String, [f64; 5]>) -> Result<f64> {
-    let load = kernels.get(&KernelShape::load(BATCH * 784).to_string()).map_or(0.0, |&figures| KernelTime::of(figures).alone);
+    let load =
+        kernels.get(&KernelShape::load(BATCH * 784).to_string()).map_or(0.0, |&figures| KernelTime::of(figures).alone);
     let graph = Graph::build("softmax", &presets::softmax(), &[28, 28], 10, 0.0)?;
     let rule = Rule::Adam { beta1: 0.9, beta2: 0.999, eps: 1e-8 };
     let batches = Batches { train: vec![BATCH], evaluate: Vec::new() };
@@ -70,7 +71,8 @@ pub(crate) fn measure(kernels: &BTreeMap<String, [f64; 5]>) -> Result<f64> {
     let order = Order::new(SAMPLES, 1);
     let mut rank = Rank::new(options.make()?, single(), schedule)?;
     initialize(&mut rank, &graph, 1)?;
-    let phase = rank.schedule.phase(PhaseKind::Train, BATCH).ok_or_else(|| Error::internal("a step was not planned"))?;
+    let phase =
+        rank.schedule.phase(PhaseKind::Train, BATCH).ok_or_else(|| Error::internal("a step was not planned"))?;
     let mut beside = Vec::with_capacity(ROUNDS);
     let mut step = 0;
     for _ in 0..=ROUNDS {

@@ -94,11 +94,9 @@ impl Forecast {
     /// Of a run that is about to begin.
     pub(crate) fn of_run(run: &Resolved, measured: &Measured, workers: Option<&Workers>) -> Result<Self> {
         let processes = match workers {
-            Some(workers) => Processes {
-                hosts: workers.hosts.clone(),
-                replicas: workers.replicas,
-                threads: run.layout.threads,
-            },
+            Some(workers) => {
+                Processes { hosts: workers.hosts.clone(), replicas: workers.replicas, threads: run.layout.threads }
+            }
             None => Processes::one_process(&host_name(), run.layout.plan.ranks, run.layout.threads),
         };
         Self::new(run, measured, &processes)

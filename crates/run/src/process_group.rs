@@ -102,7 +102,13 @@ impl ProcessGroup {
         if expected > 1 && !world::has_mpi() {
             World::from_env()?; // says what is missing
         }
-        Ok(Self { client: LaunchClient::from_env(on_lost)?, expected, world: None, told: Vec::new(), cluster_file: None })
+        Ok(Self {
+            client: LaunchClient::from_env(on_lost)?,
+            expected,
+            world: None,
+            told: Vec::new(),
+            cluster_file: None,
+        })
     }
 
     /// Steps are predicted from this file, in place of this machine's last `doctor`.

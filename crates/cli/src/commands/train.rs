@@ -227,7 +227,8 @@ fn predicted(forecast: &paceline::Forecast, samples: usize) {
     );
     screen::tell(&paragraphs(&paceline::plan::critical_path(step), style.width));
     let shown = &step.split[..step.split.len().min(RANKS)];
-    let cells = |of: &dyn Fn(&paceline::base::TimeSplit) -> f64| shown.iter().map(|s| duration(of(s))).collect::<Vec<_>>();
+    let cells =
+        |of: &dyn Fn(&paceline::base::TimeSplit) -> f64| shown.iter().map(|s| duration(of(s))).collect::<Vec<_>>();
     let columns = [
         Column::right("rank", (0..shown.len()).map(|rank| rank.to_string())),
         Column::right("compute", cells(&|s| s.compute)),

@@ -58,7 +58,6 @@ fn known(table: &toml::Table, place: &str, keys: &[&str]) -> Checked {
     }
 }
 
-
 /// A figure that is a number, positive, and possible.
 fn figure(who: &str, key: &str, value: f64, possible: &RangeInclusive<f64>) -> Checked {
     if !value.is_finite() || value <= 0.0 {

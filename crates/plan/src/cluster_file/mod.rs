@@ -161,7 +161,9 @@ impl ClusterFile {
         let table: toml::Table = text.parse().map_err(|e: toml::de::Error| fail(e.to_string()))?;
         match table.get("format").and_then(toml::Value::as_integer) {
             Some(1..=2) => {}
-            Some(n) => return Err(fail(format!("format {n} is not one that this program reads (1 and 2); update paceline"))),
+            Some(n) => {
+                return Err(fail(format!("format {n} is not one that this program reads (1 and 2); update paceline")));
+            }
             None => return Err(fail("the line `format = 2` is missing".into())),
         }
         check::keys(&table).map_err(fail)?;

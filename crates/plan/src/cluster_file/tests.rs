@@ -26,7 +26,13 @@ fn host(name: &str, speed: f64) -> Host {
 }
 
 fn link(a: &str, b: &str, bandwidth: f64) -> Link {
-    Link { hosts: [a.into(), b.into()], latency_s: 5e-5, bandwidth, exchange: Some(vec![[12.0, 1e-4], [1e6, 9e-3]]), slows: None }
+    Link {
+        hosts: [a.into(), b.into()],
+        latency_s: 5e-5,
+        bandwidth,
+        exchange: Some(vec![[12.0, 1e-4], [1e6, 9e-3]]),
+        slows: None,
+    }
 }
 
 fn three() -> ClusterFile {

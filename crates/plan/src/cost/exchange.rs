@@ -23,7 +23,9 @@ impl ExchangeCosts {
         if points.is_empty() {
             return Some("has no points; measure again, or leave the key out".into());
         }
-        if let Some([bytes, seconds]) = points.iter().find(|p| !(p[0] >= 0.0 && p[0].is_finite() && p[1] > 0.0 && p[1].is_finite())) {
+        if let Some([bytes, seconds]) =
+            points.iter().find(|p| !(p[0] >= 0.0 && p[0].is_finite() && p[1] > 0.0 && p[1].is_finite()))
+        {
             return Some(format!("has the point [{bytes}, {seconds}]; give bytes and seconds, none of them negative"));
         }
         points.windows(2).any(|w| w[1][0] <= w[0][0]).then(|| "has points that do not ascend by bytes".into())

@@ -121,11 +121,15 @@ impl KernelShape {
         match kernel {
             Kernel::DenseForward { dims: d, .. }
             | Kernel::DenseBackwardData { dims: d, .. }
-            | Kernel::DenseBackwardWeights { dims: d, .. } => {
-                Self::new(kernel.name(), &[d.rows, d.outputs, d.inputs])
-            }
+            | Kernel::DenseBackwardWeights { dims: d, .. } => Self::new(kernel.name(), &[d.rows, d.outputs, d.inputs]),
             Kernel::DenseBackwardUpdate { dims: d, rule, .. } => {
-                let kind = of_rule(rule, "dense-backward+sgd", "dense-backward+momentum", "dense-backward+adam", "dense-backward+adagrad");
+                let kind = of_rule(
+                    rule,
+                    "dense-backward+sgd",
+                    "dense-backward+momentum",
+                    "dense-backward+adam",
+                    "dense-backward+adagrad",
+                );
                 Self::new(kind, &[d.rows, d.outputs, d.inputs])
             }
             Kernel::ConvForward { dims: d, pool, .. } => {
@@ -140,9 +144,10 @@ impl KernelShape {
             Kernel::MaxPool { dims: d, .. }
             | Kernel::MaxPoolBackward { dims: d }
             | Kernel::AveragePool { dims: d, .. }
-            | Kernel::AveragePoolBackward { dims: d, .. } => {
-                Self::new(kernel.name(), &[d.samples, d.height, d.width, d.channels, d.window[0], d.window[1], d.stride[0]])
-            }
+            | Kernel::AveragePoolBackward { dims: d, .. } => Self::new(
+                kernel.name(),
+                &[d.samples, d.height, d.width, d.channels, d.window[0], d.window[1], d.stride[0]],
+            ),
             Kernel::BatchSums { rows, channels }
             | Kernel::BatchNormalize { rows, channels, .. }
             | Kernel::BatchInfer { rows, channels, .. }
@@ -182,17 +187,8 @@ impl KernelShape {
     }
 
     fn conv(kind: &'static str, d: &paceline_base::window::ConvDims) -> Self {
-        let sizes = [
-            d.samples,
-            d.height,
-            d.width,
-            d.channels,
-            d.out_channels,
-            d.kernel[0],
-            d.kernel[1],
-            d.stride[0],
-            d.groups,
-        ];
+        let sizes =
+            [d.samples, d.height, d.width, d.channels, d.out_channels, d.kernel[0], d.kernel[1], d.stride[0], d.groups];
         Self::new(kind, &sizes)
     }
 
@@ -205,7 +201,10 @@ impl KernelShape {
     fn parse(text: &str) -> Result<Self, String> {
         let mut words = text.split_whitespace();
         let kind = words.next().unwrap_or_default();
-        let kind = KINDS.iter().find(|k| **k == kind).ok_or_else(|| format!("unknown kernel {kind}{}", did_you_mean(kind, KINDS)))?;
+        let kind = KINDS
+            .iter()
+            .find(|k| **k == kind)
+            .ok_or_else(|| format!("unknown kernel {kind}{}", did_you_mean(kind, KINDS)))?;
         let sizes: Result<Vec<usize>, _> = words.map(str::parse::<usize>).collect();
         match sizes {
             Ok(sizes) if (1..=SIZES).contains(&sizes.len()) && sizes.iter().all(|&n| u32::try_from(n).is_ok()) => {

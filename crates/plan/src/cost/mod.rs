@@ -8,9 +8,9 @@ mod place;
 pub use kernel::{KernelShape, KernelTime};
 pub use place::Processes;
 
-pub(crate) use place::Place;
 pub(crate) use exchange::{ExchangeCosts, LinkCosts};
 pub(crate) use kernel::{Crowd, KernelCosts};
+pub(crate) use place::Place;
 
 use crate::schedule::{Task, TaskKind};
 

@@ -101,8 +101,16 @@ fn unknown(file: &ClusterFile, run: &Processes, process: usize) -> Error {
     let name = &run.hosts[process];
     let known: Vec<&str> = file.hosts.iter().map(|h| &h.name[..]).collect();
     let mut all: Vec<&str> = Vec::new();
-    run.hosts.iter().for_each(|h| if !all.contains(&&h[..]) { all.push(h) });
-    let again = if all.len() > 1 { format!("paceline doctor --hosts {}", all.join(",")) } else { "paceline doctor there".into() };
+    run.hosts.iter().for_each(|h| {
+        if !all.contains(&&h[..]) {
+            all.push(h)
+        }
+    });
+    let again = if all.len() > 1 {
+        format!("paceline doctor --hosts {}", all.join(","))
+    } else {
+        "paceline doctor there".into()
+    };
     Error::user(format!(
         "it was measured on {}, and says nothing of host {name}, where process {process} runs{}; measure again with {again}",
         known.join(", "),

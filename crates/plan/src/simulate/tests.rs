@@ -98,8 +98,13 @@ impl Steps {
         let segment = Segment { key: SegmentKey::Metrics, tasks: self.tasks, buffers: Vec::new(), messages };
         let phase =
             Phase { kind: PhaseKind::Train, samples: 1, segments: vec![Arc::new(segment)], first_uses: Vec::new() };
-        let schedule =
-            Schedule { ranks: self.ranks, rule: Rule::Sgd, buckets: Vec::new(), phases: vec![phase], memory: Vec::new() };
+        let schedule = Schedule {
+            ranks: self.ranks,
+            rule: Rule::Sgd,
+            buckets: Vec::new(),
+            phases: vec![phase],
+            memory: Vec::new(),
+        };
         let file = ClusterFile::new(hosts, links).unwrap();
         let hosts = processes.iter().map(ToString::to_string).collect();
         let cluster = Cluster::of(&file, &Processes { hosts, replicas, threads: 1 }).unwrap();
@@ -156,7 +161,8 @@ fn a_slow_host_is_waited_for_and_is_the_critical_path() {
 
 #[test]
 fn what_travels_while_ranks_compute_is_hidden_but_takes_some_of_the_cores() {
-    let step = || Steps::new(2).all_reduce(&[0, 1], 1000).compute(0).compute(1).compute(0).compute(1).compute(0).compute(1);
+    let step =
+        || Steps::new(2).all_reduce(&[0, 1], 1000).compute(0).compute(1).compute(0).compute(1).compute(0).compute(1);
     let (hosts, links) = two_hosts(0.0);
     near(step().simulate(hosts, links, &["a", "b"], 1).seconds, 3.0);
     // For two seconds a quarter of computing is lost: half a second.
@@ -191,7 +197,10 @@ fn hosts_that_a_file_does_not_know_are_named() {
         Cluster::of(&file, &Processes { hosts, replicas: 1, threads: 1 })
     };
     let words = of(&["a", "b", "c"]).unwrap_err().to_string();
-    assert!(words.contains("host c, where process 2 runs") && words.contains("paceline doctor --hosts a,b,c"), "{words}");
+    assert!(
+        words.contains("host c, where process 2 runs") && words.contains("paceline doctor --hosts a,b,c"),
+        "{words}"
+    );
     let words = of(&["elsewhere"]).unwrap_err().to_string();
     assert!(words.contains("measured on a, b") && words.contains("paceline doctor there"), "{words}");
     let words = Processes::over(&file, 3, 1).unwrap_err().to_string();
