@@ -324,13 +324,8 @@ pub(crate) fn simulator_agrees(graph: &Graph, data: &Toy, rule: Rule, dice: u64,
     assert_eq!(data.len() % steps.batch, 0, "no partial batch");
     let plan = random_plan(graph, 3, dice, UpdateMode::Sharded, 40);
     let cpu = || Cpu::new(CpuOptions::default()).unwrap();
-<<<<<<< HEAD
-    let real = run_in(graph, &plan, rule, cpu, data, batch, 0..steps, None, SOME_DEFER, micro_batches);
-    let cluster = paceline_plan::Cluster::guess(3);
-=======
     let real = run(graph, &plan, rule, cpu, data, steps);
-    let cluster = paceline_plan::Cluster::threads();
->>>>>>> main
+    let cluster = paceline_plan::Cluster::guess(3);
     let train = paceline_plan::simulate(&real.schedule, 0, &cluster);
     let evaluate = paceline_plan::simulate(&real.schedule, 1, &cluster);
     for to in 0..3 {
