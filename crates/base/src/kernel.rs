@@ -6,6 +6,7 @@
 use crate::op::{Activation, Loss};
 use crate::optim::{Rule, Segment};
 use crate::region::{Region, Strided};
+use crate::units::DType;
 use crate::window::{ConvDims, PoolDims};
 use serde::{Deserialize, Serialize};
 
@@ -318,6 +319,22 @@ pub struct StepArgs {
     pub rate: f64,
     /// 1 / global number of samples in this batch.
     pub scale: f64,
+}
+
+/// What lowering has to know of a rank's device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeviceKind {
+    /// Of its floats.
+    pub dtype: DType,
+    /// The kernel chains that it takes as one.
+    pub fusions: Vec<Fusion>,
+}
+
+impl DeviceKind {
+    /// A kind of device.
+    pub fn new(dtype: DType, fusions: &[Fusion]) -> Self {
+        Self { dtype, fusions: fusions.to_vec() }
+    }
 }
 
 /// Kernel chains that a device may take as one, declared in these types so that lowering's last pass can join them.

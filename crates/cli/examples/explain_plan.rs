@@ -5,6 +5,7 @@
 //! A plan is lowered to a *schedule*: every kernel, message and collective of one step, as data. The engine executes it;
 //! the simulator, here, costs the very same schedule. Bytes and memory are exact, times are a model.
 
+use paceline::kernels::DeviceOptions;
 use paceline::plan::{Batches, Cluster, Plan, Settings, explain, lower, parse, simulate};
 use paceline::{Config, Result, graph, text};
 
@@ -30,12 +31,13 @@ fn main() -> Result<()> {
     let layers = graph::model_file::parse(MODEL, "the model above")?.layers;
     let model = graph::Graph::build("mlp", &layers, &[28, 28], 10, 0.0)?;
     let adam = Config::default().optimizer.rule();
+    let kind = DeviceOptions::default().kind();
     let batches = Batches { train: vec![64], evaluate: Vec::new() };
 
     let mirrored = Plan::data_parallel(2);
     let hybrid = parse(include_str!("../../../examples/hybrid-plan.toml"), "hybrid-plan.toml")?;
     for (name, plan) in [("mirrored", &mirrored), ("hybrid", &hybrid)] {
-        let schedule = lower(&model, plan, &batches, &Settings::new(adam, &[]))?;
+        let schedule = lower(&model, plan, &batches, &Settings::new(adam, kind.clone()))?;
         let prediction = simulate(&schedule, 0, &Cluster::guess(schedule.ranks));
         println!("{name}: {} tasks a step", schedule.phases[0].tasks().count());
         for rank in 0..plan.ranks {
@@ -45,7 +47,7 @@ fn main() -> Result<()> {
         }
     }
 
-    let schedule = lower(&model, &hybrid, &batches, &Settings::new(adam, &[]))?;
+    let schedule = lower(&model, &hybrid, &batches, &Settings::new(adam, kind.clone()))?;
     println!("\n{}", explain(&schedule, &model, 0));
     Ok(())
 }

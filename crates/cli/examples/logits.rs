@@ -28,7 +28,7 @@ fn main() -> Result<()> {
     let count = samples.len();
     let device = DeviceOptions { tuning: Some(tuning), ..DeviceOptions::default() };
     let batches = Batches { train: Vec::new(), evaluate: vec![count] };
-    let settings = Settings::new(run.schedule.rule, device.fusions());
+    let settings = Settings::new(run.schedule.rule, device.kind());
     let schedule = Arc::new(lower(&run.graph, &Plan::data_parallel(1), &batches, &settings)?);
     let mut rank = Rank::new(device.make()?, threads(1).swap_remove(0), schedule.clone())?;
     restore(&mut rank, &checkpoint, false)?;

@@ -1,7 +1,7 @@
 //! How long ranks take to add up their numbers, by bytes, and how much slower they compute meanwhile: through the same `Comm` as training.
 
 use crate::kernels::rounded;
-use paceline_base::{Result, Staging};
+use paceline_base::Result;
 use paceline_comm::{Collective, Comm, GroupId, host, threads};
 use paceline_kernels::cpu::Gemm;
 use paceline_kernels::cpu::zeros;
@@ -15,6 +15,10 @@ const SIZES: [usize; POINTS] = [3, 1 << 10, 1 << 13, 1 << 15, 1 << 17, 1 << 19, 
 const TIMES: (usize, usize) = (4, 200);
 const ENOUGH: f64 = 0.03;
 const LONGEST: f64 = 0.15;
+/// Elements of a usual bucket; how often computing beside it is measured, and how much it may lose at most.
+const BUCKET: f64 = (1 << 19) as f64;
+const REPEATS: usize = 7;
+const LARGEST: f64 = 10.0;
 /// Rows and columns of the product that is computed meanwhile: tens of microseconds.
 const SIDE: usize = 96;
 
@@ -23,7 +27,7 @@ const SIDE: usize = 96;
 pub(crate) struct Exchange {
     /// Bytes and seconds.
     pub points: Vec<[f64; 2]>,
-    /// Share of computing that is lost meanwhile.
+    /// Seconds of computing that are lost for each second of it.
     pub slows: f64,
 }
 
@@ -39,14 +43,6 @@ pub(crate) fn of_threads() -> Result<Vec<[f64; 2]>> {
         running.into_iter().map(|thread| thread.join().unwrap_or_else(|_| panicked())).collect()
     });
     found.into_iter().next().unwrap_or_else(|| Ok(Vec::new()))
-}
-
-/// Reads and writes all numbers.
-fn touch(data: &mut Staging) {
-    for number in data.bytes_mut().as_chunks_mut::<4>().0 {
-        *number = (f32::from_ne_bytes(*number) + 1.0).to_ne_bytes();
-    }
-    std::hint::black_box(data);
 }
 
 /// Between two ranks, which both call it.
@@ -87,28 +83,18 @@ impl Pair<'_> {
             let again = self.add_up(elements)?.min(first);
             let expected = self.agree(again)?;
             let times = ((ENOUGH / expected) as usize).clamp(TIMES.0, TIMES.1);
-            let (mut seconds, mut own) = (Vec::with_capacity(times), Vec::with_capacity(times));
-            // One buffer for all: training has its buffers, and does not make them. Between two exchanges it is read and written, as gradients and
-            // parameters are: what comes out of another core's cache costs its reader, too.
+            let mut seconds = Vec::with_capacity(times);
+            // One buffer for all: training has its buffers, and does not make them.
             let mut data = zeros(elements)?;
             for _ in 0..times {
-                touch(&mut data);
-                let begin = Instant::now();
-                touch(&mut data);
-                own.push(begin.elapsed().as_secs_f64());
                 let begin = Instant::now();
                 let ticket = self.comm.start(Collective::AllReduce.into(), self.group, self.seq, data)?;
                 self.seq += 1;
                 data = self.comm.wait(ticket)?;
-                touch(&mut data);
                 seconds.push(begin.elapsed().as_secs_f64());
             }
-            let typical = |mut times: Vec<f64>| {
-                times.sort_by(f64::total_cmp);
-                times[times.len() * 2 / 5]
-            };
-            let (whole, own) = (typical(seconds), typical(own));
-            let typical = self.agree((whole - own).max(whole / 4.0))?;
+            seconds.sort_by(f64::total_cmp);
+            let typical = self.agree(seconds[seconds.len() * 2 / 5])?;
             points.push([4.0 * elements as f64, rounded(typical)]);
             if typical > LONGEST {
                 break;
@@ -117,7 +103,7 @@ impl Pair<'_> {
         Ok(points)
     }
 
-    /// How much of three times its length computing loses while numbers are added up, in relation to that length.
+    /// How much longer computing takes while numbers of the size of a bucket are added up, in relation to how long that takes by itself.
     fn slows(&mut self, points: &[[f64; 2]]) -> Result<f64> {
         let mut gemm = Gemm::new()?;
         let (a, b, mut c) = (vec![0.5; SIDE * SIDE], vec![0.5; SIDE * SIDE], vec![0.0; SIDE * SIDE]);
@@ -129,14 +115,15 @@ impl Pair<'_> {
             }
             Ok(begin.elapsed().as_secs_f64())
         };
-        // The largest that does not take long, where links are busy for most of the time.
-        let Some(&[bytes, length]) = points.iter().rev().find(|p| p[1] < LONGEST / 2.0) else { return Ok(0.0) };
+        let usual = points.iter().rev().find(|p| p[0] <= 4.0 * BUCKET && p[1] < LONGEST / 2.0);
+        let Some(&[bytes, length]) = usual else { return Ok(0.0) };
         let elements = (bytes / 4.0) as usize;
         compute(self.comm, 50)?;
         let one = compute(self.comm, 50)? / 50.0;
-        let times = self.agree(3.0 * length / one)?.max(1.0) as usize;
+        // Long enough that it ends meanwhile, also if it gets only some of the cores' time.
+        let times = self.agree(6.0 * length / one)?.max(1.0) as usize;
         let mut lost = Vec::new();
-        for _ in 0..3 {
+        for _ in 0..REPEATS {
             self.agree(0.0)?;
             let alone = compute(self.comm, times)?;
             self.agree(0.0)?;
@@ -149,6 +136,6 @@ impl Pair<'_> {
             lost.push((begin.elapsed().as_secs_f64() - alone) / length);
         }
         lost.sort_by(f64::total_cmp);
-        Ok(rounded(self.agree(lost[1])?.clamp(0.0, 0.95)))
+        Ok(rounded(self.agree(lost[REPEATS / 2])?.clamp(0.0, LARGEST)))
     }
 }

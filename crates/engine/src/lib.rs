@@ -10,7 +10,7 @@
 //! use paceline_base::kernel::StepArgs;
 //! use paceline_engine::checkpoint::initialize;
 //! use paceline_engine::{Batch, Rank};
-//! use paceline_kernels::Reference;
+//! use paceline_kernels::{Device, Reference};
 //! use std::sync::Arc;
 //!
 //! let features = (0..240).map(|i| (i * i % 17) as f32 / 17.0).collect();
@@ -19,7 +19,7 @@
 //! let graph = paceline_graph::Graph::build("softmax", &paceline_graph::presets::softmax(), &[4], 3, 0.0)?;
 //! let plan = paceline_plan::Plan::data_parallel(1);
 //! let batches = paceline_plan::Batches { train: vec![60], evaluate: vec![] };
-//! let settings = paceline_plan::Settings::new(paceline_base::optim::Rule::Sgd, &[]);
+//! let settings = paceline_plan::Settings::new(paceline_base::optim::Rule::Sgd, Reference::new().kind());
 //! let schedule = paceline_plan::lower(&graph, &plan, &batches, &settings)?;
 //!
 //! let comm = paceline_comm::threads(1).swap_remove(0);

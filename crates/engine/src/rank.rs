@@ -153,6 +153,10 @@ impl<D: Device, C: Comm> Rank<D, C> {
         if comm.size() != schedule.ranks {
             return Err(Error::internal(format!("a schedule of {} ranks on {} ranks", schedule.ranks, comm.size())));
         }
+        let (planned, dtype) = (schedule.dtypes[rank], device.dtype());
+        if planned != dtype {
+            return Err(Error::internal(format!("rank {rank} was planned for {planned:?} and computes in {dtype:?}")));
+        }
         let groups = program::groups(&schedule, &mut comm)?;
         let everyone = groups.get(&(0..schedule.ranks).collect::<Vec<_>>()).copied();
         let programs =

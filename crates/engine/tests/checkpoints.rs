@@ -49,8 +49,7 @@ fn go(around: Around, dir: &Path, every: CheckpointEvery, max_steps: u64, keep: 
     let saver = Saver::new(dir.into(), keep, identity).unwrap();
     let device = around.wrap(Cpu::new(CpuOptions::default()).unwrap());
     let batches = Batches { train: vec![4], evaluate: vec![20] };
-    let schedule =
-        lower(&graph, &Plan::data_parallel(1), &batches, &Settings::new(Rule::Sgd, device.fusions())).unwrap();
+    let schedule = lower(&graph, &Plan::data_parallel(1), &batches, &Settings::new(Rule::Sgd, device.kind())).unwrap();
     let mut rank = Rank::new(device, paceline_comm::threads(1).swap_remove(0), Arc::new(schedule)).unwrap();
     let mut progress = TrainState::default();
     match latest(dir).unwrap() {

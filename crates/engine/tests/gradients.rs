@@ -5,8 +5,9 @@ mod common;
 
 use common::nets::net;
 use common::{Around, Toy, values};
-use paceline_base::kernel::{StepArgs, Values};
+use paceline_base::kernel::{DeviceKind, StepArgs, Values};
 use paceline_base::optim::Rule;
+use paceline_base::units::DType;
 use paceline_comm::Threads;
 use paceline_engine::checkpoint::{gather, initialize};
 use paceline_engine::{Batch, Rank};
@@ -32,7 +33,13 @@ impl Trial {
     fn new(text: &str, shape: &[usize], around: Around) -> Self {
         let graph = net(text, shape);
         let batches = Batches { train: vec![SAMPLES], evaluate: Vec::new() };
-        let schedule = lower(&graph, &Plan::data_parallel(1), &batches, &Settings::new(Rule::Sgd, &[])).unwrap();
+        let schedule = lower(
+            &graph,
+            &Plan::data_parallel(1),
+            &batches,
+            &Settings::new(Rule::Sgd, DeviceKind::new(DType::F64, &[])),
+        )
+        .unwrap();
         let comm = paceline_comm::threads(1).swap_remove(0);
         let mut rank = Rank::new(around.wrap(Reference::new()), comm, Arc::new(schedule)).unwrap();
         initialize(&mut rank, &graph, 3).unwrap();

@@ -79,7 +79,7 @@ fn allocations(graph: &Graph, plan: &Plan, threads: usize, fed: bool) -> usize {
     let rule = Rule::Adam { beta1: 0.9, beta2: 0.999, eps: 1e-8 };
     let device = || Cpu::new(CpuOptions { threads, ..CpuOptions::default() }).unwrap();
     let batches = Batches { train: vec![32, 4], evaluate: vec![50] };
-    let settings = Settings { defer_updates: true, ..Settings::new(rule, device().fusions()) };
+    let settings = Settings { defer_updates: true, ..Settings::new(rule, device().kind()) };
     let schedule = Arc::new(lower(graph, plan, &batches, &settings).unwrap());
     let feed = fed.then(|| feed(plan.ranks));
     // This thread allocates while it starts the others: they begin when it is done.

@@ -67,7 +67,7 @@ fn run<D: Device>(
     let data = Table::new(graph.nodes[0].shape.clone(), inputs, labels, graph.classes).unwrap();
     let batches = Batches { train: vec![count], evaluate: Vec::new() };
     let plan = Plan::data_parallel(ranks);
-    let schedule = Arc::new(lower(&graph, &plan, &batches, &Settings::new(rule, device().fusions())).unwrap());
+    let schedule = Arc::new(lower(&graph, &plan, &batches, &Settings::new(rule, device().kind())).unwrap());
     let one = |comm: paceline_comm::Threads| {
         let mut rank = Rank::new(device(), comm, schedule.clone()).unwrap();
         let me = rank.number();

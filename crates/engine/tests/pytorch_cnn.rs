@@ -135,7 +135,7 @@ fn check_on(ranks: usize, tolerance: f64, device: &common::Make<'_>) {
     let batches = Batches { train: vec![labels.len()], evaluate: vec![labels.len()] };
     let data = Table::new(shape, inputs, labels, graph.classes).unwrap();
     let plan = Plan::data_parallel(ranks);
-    let schedule = Arc::new(lower(&graph, &plan, &batches, &Settings::new(Rule::Sgd, device().fusions())).unwrap());
+    let schedule = Arc::new(lower(&graph, &plan, &batches, &Settings::new(Rule::Sgd, device().kind())).unwrap());
     let one = |comm| one_rank(&fixture, &graph, &data, Rank::new(device(), comm, schedule.clone()).unwrap());
     let found: Vec<Found> = std::thread::scope(|scope| {
         let one = &one;

@@ -65,7 +65,7 @@ fn train_on<O: Observer + Send>(
     let probe = Cpu::new(CpuOptions::default()).unwrap();
     let batches = Batches { train: vec![6], evaluate: vec![24] };
     let plan = Plan::data_parallel(RANKS);
-    let settings = Settings { defer_updates: true, ..Settings::new(Rule::Sgd, probe.fusions()) };
+    let settings = Settings { defer_updates: true, ..Settings::new(Rule::Sgd, probe.kind()) };
     let schedule = Arc::new(lower(&graph, &plan, &batches, &settings).unwrap());
     let options = TrainOptions {
         seed: 1,

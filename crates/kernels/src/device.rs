@@ -3,7 +3,7 @@
 //! A device may compute while it is asked, as `Cpu` does, or queue what it is asked for and do it later, in that order. So all that can fail
 //! returns a `Result`: an error may be that of work that was queued earlier.
 
-use paceline_base::kernel::{Arena, BufferId, Call, Fusion, Kernel, StepArgs, Values};
+use paceline_base::kernel::{Arena, BufferId, Call, DeviceKind, Fusion, Kernel, StepArgs, Values};
 use paceline_base::staging::Lend;
 use paceline_base::units::DType;
 use paceline_base::{Result, Staging};
@@ -137,6 +137,11 @@ pub trait Device: Send {
     /// Says what the kernels that follow are for; none if none follow for a while. `now` is the caller's clock, so that a device that computes
     /// inside `submit` needs no other.
     fn turn_to(&mut self, work: Option<Work>, now: Instant);
+
+    /// What lowering has to know of it.
+    fn kind(&self) -> DeviceKind {
+        DeviceKind::new(self.dtype(), self.fusions())
+    }
 
     /// What the device's time was spent on, up to the last [`turn_to`](Device::turn_to).
     fn busy(&self) -> Busy;

@@ -4,7 +4,7 @@ use crate::cpu::{self, Cpu, CpuOptions, Isa};
 use crate::device::Device;
 use crate::tuning::Tuning;
 use paceline_base::Result;
-use paceline_base::kernel::{Fusion, Kernel};
+use paceline_base::kernel::{DeviceKind, Kernel};
 
 /// Which device a rank gets.
 ///
@@ -13,7 +13,7 @@ use paceline_base::kernel::{Fusion, Kernel};
 /// let options = DeviceOptions { threads: 2, ..DeviceOptions::default() };
 /// let device = options.make()?;
 /// assert_eq!(device.describe(), options.describe()?);
-/// assert_eq!(device.fusions(), options.fusions());
+/// assert_eq!(device.kind(), options.kind());
 /// # Ok::<(), paceline_base::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]
@@ -44,9 +44,9 @@ impl DeviceOptions {
         cpu::choose(self.isa, self.tuning.clone())
     }
 
-    /// The kernel chains that it takes as one.
-    pub fn fusions(&self) -> &'static [Fusion] {
-        &cpu::FUSIONS
+    /// What lowering has to know of it.
+    pub fn kind(&self) -> DeviceKind {
+        DeviceKind::new(cpu::DTYPE, &cpu::FUSIONS)
     }
 
     /// For people, as [`Device::describe`].

@@ -166,7 +166,7 @@ fn questions_are_answered_without_a_device() {
         device.prepare(&mut kernels.iter()).unwrap();
         assert_eq!(options.working_bytes(&mut kernels.iter()).unwrap(), device.working_bytes());
         assert_eq!(options.describe().unwrap(), device.describe());
-        assert_eq!(options.fusions(), device.fusions());
+        assert_eq!(options.kind(), device.kind());
         assert_eq!(
             options.tuning().unwrap(),
             Cpu::new(CpuOptions { threads, ..CpuOptions::default() }).unwrap().tuning()

@@ -5,9 +5,10 @@
 //!
 //! One line of JSON for each case; times are medians in seconds, on one core.
 
-use paceline_base::kernel::Fusion;
+use paceline_base::kernel::{DeviceKind, Fusion};
 use paceline_base::op::Activation::Relu;
 use paceline_base::optim::Rule;
+use paceline_base::units::DType;
 use paceline_base::{Error, Result};
 use paceline_graph::{Graph, model_file};
 use paceline_plan::{Batches, Cluster, Lowering, OpPlan, Plan, Settings, lower, simulate};
@@ -81,7 +82,7 @@ fn case(ranks: usize, blocks: usize, mixed: bool, repeats: usize) -> Result<()> 
     let graph = network(blocks)?;
     let plan = plan(&graph, ranks, mixed);
     let batches = Batches { train: vec![16 * ranks], evaluate: Vec::new() };
-    let settings = Settings::new(Rule::Momentum { momentum: 0.9 }, &FUSIONS);
+    let settings = Settings::new(Rule::Momentum { momentum: 0.9 }, DeviceKind::new(DType::F32, &FUSIONS));
     let mut lowering = Lowering::new(&graph, &plan, &batches, &settings)?;
     let tasks = lowering.schedule().phases[0].tasks().count();
     let fresh = median(repeats, || Lowering::new(&graph, &plan, &batches, &settings).map(|l| drop(l.schedule())))?;

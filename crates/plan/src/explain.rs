@@ -91,7 +91,7 @@ impl Waits {
 
 fn words(schedule: &Schedule, graph: &Graph, segment: &Segment, task: &Task) -> String {
     let node = segment.key.node().map(|n| graph.nodes[n].name.clone()).unwrap_or_default();
-    let size = bytes(task.size as u64 * 4);
+    let size = bytes((task.size * schedule.dtypes[task.rank].size()) as u64);
     let bucket = || {
         let of = |b: &Arc<Bucket>| [SegmentKey::Update(b.key), SegmentKey::Exchange(b.key)].contains(&segment.key);
         schedule.buckets.iter().position(of).map_or(String::new(), |number| format!("bucket {number}"))

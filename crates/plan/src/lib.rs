@@ -5,12 +5,14 @@
 //! I/O or reads a clock.
 //!
 //! ```
+//! use paceline_base::kernel::DeviceKind;
 //! use paceline_graph::{presets, Graph};
 //! use paceline_plan::{lower, Batches, Plan, Settings};
 //! let graph = Graph::build("softmax", &presets::softmax(), &[28, 28], 10, 0.0)?;
 //! let plan = Plan::data_parallel(2);
 //! let batches = Batches { train: vec![100, 60], evaluate: vec![500] };
-//! let settings = Settings::new(paceline_base::optim::Rule::Sgd, &[]);
+//! let kind = DeviceKind::new(paceline_base::units::DType::F32, &[]);
+//! let settings = Settings::new(paceline_base::optim::Rule::Sgd, kind);
 //! let schedule = lower(&graph, &plan, &batches, &settings)?;
 //! assert_eq!(schedule.phases.len(), 3);
 //! println!("{}", paceline_plan::explain(&schedule, &graph, 0));

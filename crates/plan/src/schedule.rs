@@ -13,6 +13,7 @@ use paceline_base::kernel::Call;
 use paceline_base::metric::Metric;
 use paceline_base::optim::Rule;
 use paceline_base::region::Region;
+use paceline_base::units::DType;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::Arc;
@@ -187,6 +188,8 @@ pub struct Bucket {
 pub struct Schedule {
     /// Number of ranks.
     pub ranks: usize,
+    /// By rank: what the floats of its device are.
+    pub dtypes: Vec<DType>,
     /// How parameters move.
     pub rule: Rule,
     /// What the loss counts: an element of the metrics for each, added up over all ranks.

@@ -1,8 +1,9 @@
 //! Lowering again after a change gives exactly the schedule of a fresh lowering.
 
-use paceline_base::kernel::Fusion;
+use paceline_base::kernel::{DeviceKind, Fusion};
 use paceline_base::op::Activation::Relu;
 use paceline_base::optim::Rule;
+use paceline_base::units::DType;
 use paceline_graph::{Graph, model_file};
 use paceline_plan::{Batches, Lowering, MicroBatches, OpPlan, Plan, Schedule, Settings, Store, UpdateMode};
 use proptest::prelude::*;
@@ -109,7 +110,11 @@ fn settings(dice: &mut Dice) -> Settings {
     let fusions: Vec<Fusion> = FUSIONS.into_iter().filter(|_| dice.roll(4) > 0).collect();
     let micro_batches = if dice.roll(4) == 0 { MicroBatches::InTurn(2) } else { MicroBatches::One };
     let defer_updates = dice.roll(2) == 0;
-    Settings { defer_updates, micro_batches, ..Settings::new(Rule::Momentum { momentum: 0.9 }, &fusions) }
+    Settings {
+        defer_updates,
+        micro_batches,
+        ..Settings::new(Rule::Momentum { momentum: 0.9 }, DeviceKind::new(DType::F32, &fusions))
+    }
 }
 
 fn difference(a: &Schedule, b: &Schedule) -> Option<String> {
@@ -169,7 +174,7 @@ proptest! {
 fn a_wrong_change_leaves_everything_as_it_was() {
     let graph = graph(&mut Dice(1), 3);
     let batches = Batches { train: vec![8], evaluate: vec![] };
-    let settings = Settings::new(Rule::Sgd, &FUSIONS);
+    let settings = Settings::new(Rule::Sgd, DeviceKind::new(DType::F32, &FUSIONS));
     let mut lowering = Lowering::new(&graph, &Plan::data_parallel(2), &batches, &settings).unwrap();
     let before = lowering.schedule();
     let split = |name: &str, degree| OpPlan { split: BTreeMap::from([(name.to_string(), degree)]), ranks: None };
@@ -186,7 +191,8 @@ fn most_segments_stay() {
     let batches = Batches { train: vec![16], evaluate: vec![] };
     let mut plan = Plan::data_parallel(4);
     plan.store.bucket = 100;
-    let mut lowering = Lowering::new(&graph, &plan, &batches, &Settings::new(Rule::Sgd, &[])).unwrap();
+    let mut lowering =
+        Lowering::new(&graph, &plan, &batches, &Settings::new(Rule::Sgd, DeviceKind::new(DType::F32, &[]))).unwrap();
     let before = lowering.schedule();
     let split = OpPlan { split: BTreeMap::from([("out".into(), 2)]), ranks: None };
     let middle = graph.nodes[graph.nodes.len() / 2..].iter().find(|n| n.op.kind().starts_with("conv")).unwrap();

@@ -1,17 +1,24 @@
 //! What the fuse pass joins around batch normalisation and sums, and what it must leave alone.
 
-use paceline_base::kernel::{Fusion, Kernel};
+use paceline_base::kernel::{DeviceKind, Fusion, Kernel};
 use paceline_base::op::Activation::{Gelu, Relu, Tanh};
 use paceline_base::optim::Rule;
+use paceline_base::units::DType;
 use paceline_graph::{Graph, model_file};
-use paceline_plan::{Batches, PhaseKind, Plan, Schedule, Settings, TaskKind, lower};
+use paceline_plan::{Batches, Devices, PhaseKind, Plan, Schedule, Settings, TaskKind, lower};
 use std::collections::BTreeSet;
 
 const BATCH: Fusion = Fusion::BatchActivation(Relu);
 const SUM: Fusion = Fusion::SumActivation(Relu);
 
-/// A model of these layers, `name type` or `name type <input,input` each, lowered for one rank.
+/// A model of these layers, lowered for one rank.
 fn lowered(layers: &[&str], fusions: &[Fusion]) -> Schedule {
+    let devices = Devices::alike(DeviceKind::new(DType::F32, fusions));
+    lowered_for(layers, 1, devices)
+}
+
+/// A model of these layers, `name type` or `name type <input,input` each, lowered for some ranks.
+fn lowered_for(layers: &[&str], ranks: usize, devices: Devices) -> Schedule {
     let mut toml = String::from("format = 1\n");
     for layer in layers {
         let (layer, inputs) = layer.split_once(" <").unwrap_or((layer, ""));
@@ -26,7 +33,8 @@ fn lowered(layers: &[&str], fusions: &[Fusion]) -> Schedule {
     }
     let graph = Graph::build("net", &model_file::parse(&toml, "net").unwrap().layers, &[6, 6, 3], 4, 0.0).unwrap();
     let batches = Batches { train: vec![5], evaluate: vec![7] };
-    lower(&graph, &Plan::data_parallel(1), &batches, &Settings::new(Rule::Sgd, fusions)).unwrap()
+    let settings = Settings { devices, ..Settings::new(Rule::Sgd, DeviceKind::new(DType::F32, &[])) };
+    lower(&graph, &Plan::data_parallel(ranks), &batches, &settings).unwrap()
 }
 
 /// The kernels of a phase.
@@ -149,4 +157,15 @@ fn a_convolution_takes_the_derivative_first() {
     assert!(kernels.iter().any(|k| matches!(k, Kernel::ConvBackwardData { through: Some(Relu), .. })));
     assert!(kernels.iter().any(|k| matches!(k, Kernel::BatchBackward { through: None, .. })));
     assert!(kernels.iter().any(|k| matches!(k, Kernel::BatchNormalize { activation: Some(Relu), .. })));
+}
+
+#[test]
+fn each_rank_has_what_its_own_device_takes() {
+    let kinds = [&[BATCH][..], &[]].map(|fusions| DeviceKind::new(DType::F32, fusions)).to_vec();
+    let schedule = lowered_for(&with_loss(&STEM), 2, Devices::by_rank(kinds));
+    let activations = |rank: usize| {
+        let of_rank = schedule.phases[0].tasks().filter(|(_, task)| task.rank == rank);
+        of_rank.filter(|(_, task)| task.call().is_some_and(|call| call.kernel.name().starts_with("activate"))).count()
+    };
+    assert_eq!((activations(0), activations(1)), (0, 2), "forward and backward, only where they are not fused");
 }

@@ -1,7 +1,9 @@
 //! How convolutional networks are split: who follows whom, what travels, and what batch normalisation exchanges.
 
 use paceline_base::collective::{Collective, Exchange};
+use paceline_base::kernel::DeviceKind;
 use paceline_base::optim::Rule;
+use paceline_base::units::DType;
 use paceline_graph::{Graph, model_file};
 use paceline_plan::{Batches, BufferKey, Plan, Schedule, Settings, TaskKind, lower, parse};
 use std::collections::BTreeSet;
@@ -95,7 +97,13 @@ fn axes_are_also_known_by_number() {
 }
 
 fn schedule(plan: &Plan) -> Schedule {
-    lower(&graph(), plan, &Batches { train: vec![4], evaluate: vec![4] }, &Settings::new(Rule::Sgd, &[])).unwrap()
+    lower(
+        &graph(),
+        plan,
+        &Batches { train: vec![4], evaluate: vec![4] },
+        &Settings::new(Rule::Sgd, DeviceKind::new(DType::F32, &[])),
+    )
+    .unwrap()
 }
 
 /// Elements of each all-reduce of a phase that belongs to an operator.

@@ -339,7 +339,7 @@ impl Predictor {
                 DeviceOptions { tuning: self.tuning.clone(), threads: self.threads, ..DeviceOptions::default() };
             let rule = self.checkpoint.manifest.identity.rule;
             let batches = Batches { train: Vec::new(), evaluate: sizes.clone() };
-            let settings = Settings::new(rule, options.fusions());
+            let settings = Settings::new(rule, options.kind());
             let schedule = lower(&self.graph, &Plan::data_parallel(1), &batches, &settings)?;
             let bytes = 4 * schedule.largest_memory() as u64;
             let free = machine::free_memory_bytes();

@@ -141,7 +141,7 @@ pub fn bench_kernels(bench: &KernelBench<'_>) -> Result<KernelReport> {
     let layout = Layout { plan: Plan::data_parallel(1), threads: bench.threads, core: None, batch };
     let untuned = DeviceOptions::default();
     let batches = Batches { train: vec![bench.batch], evaluate: Vec::new() };
-    let schedule = lower(bench.graph, &layout.plan, &batches, &Settings::new(bench.rule, untuned.fusions()))?;
+    let schedule = lower(bench.graph, &layout.plan, &batches, &Settings::new(bench.rule, untuned.kind()))?;
     let mut reasons = Vec::new();
     let tuning = kernels::choose(&schedule, &layout, untuned.tuning()?, &mut reasons, &AtomicBool::new(false))?;
     let mut device = devices::of_layout(&layout, Some(&tuning)).make()?;

@@ -6,7 +6,7 @@ use crate::limits;
 use crate::process_group::Workers;
 use crate::tune::memory::{Needs, eval_batch};
 use crate::tune::trial;
-use paceline_base::kernel::Fusion;
+use paceline_base::kernel::DeviceKind;
 use paceline_base::text::{bytes, counted};
 use paceline_base::units::GlobalBatch;
 use paceline_base::{Error, Result};
@@ -199,10 +199,10 @@ pub(crate) fn resolve_among(
     let mut reasons = workers.map_or(Vec::new(), |w| w.reasons.clone());
     let isa = workers.filter(|_| tuning.is_none()).map(|w| w.isa);
     let device = DeviceOptions { tuning: tuning.clone(), isa, ..DeviceOptions::default() };
-    let (chosen, fusions) = (device.tuning()?, device.fusions());
+    let (chosen, kind) = (device.tuning()?, device.kind());
     let layout = match plan {
         Some(plan) => planned(&config, plan, workers, &mut reasons)?,
-        None => layout(&config, &graph, &data, tuning.as_ref(), fusions, workers, &mut reasons, stop)?,
+        None => layout(&config, &graph, &data, tuning.as_ref(), &kind, workers, &mut reasons, stop)?,
     };
     if layout.batch.samples() > data.samples() {
         return Err(Error::user(format!(
@@ -215,7 +215,7 @@ pub(crate) fn resolve_among(
     reasons.extend(data.describe(&config, layout.batch.samples().div_ceil(processes)));
     let tuning = chosen;
     let rule = config.optimizer.rule();
-    let settings = Settings { defer_updates: processes > 1, ..Settings::new(rule, fusions) };
+    let settings = Settings { defer_updates: processes > 1, ..Settings::new(rule, kind) };
     let lowered = |batches: &Batches| lower(&graph, &layout.plan, batches, &settings);
     let training = lowered(&Batches { train: batches(layout.batch, 1, &data).train, evaluate: Vec::new() })?;
     let evaluated = eval_batch(config.train.eval_batch, layout.batch, training.largest_memory(), |n| {
@@ -281,7 +281,7 @@ fn layout(
     graph: &Graph,
     data: &RunData,
     tuning: Option<&Tuning>,
-    fusions: &[Fusion],
+    kind: &DeviceKind,
     workers: Option<&Workers>,
     reasons: &mut Vec<String>,
     stop: &AtomicBool,
@@ -341,7 +341,7 @@ fn layout(
         }
     }
     if candidates.len() > 1 {
-        candidates = fitting(config, graph, data, tuning, fusions, candidates, reasons)?;
+        candidates = fitting(config, graph, data, tuning, kind, candidates, reasons)?;
     }
     trial::fastest(config, graph, data, tuning, candidates, reasons, stop)
 }
@@ -400,7 +400,7 @@ fn fitting(
     graph: &Graph,
     data: &RunData,
     tuning: Option<&Tuning>,
-    fusions: &[Fusion],
+    kind: &DeviceKind,
     candidates: Vec<Layout>,
     reasons: &mut Vec<String>,
 ) -> Result<Vec<Layout>> {
@@ -408,7 +408,7 @@ fn fitting(
     let (mut fit, mut refusal) = (Vec::new(), None);
     for layout in candidates {
         let batches = Batches { train: vec![layout.batch.samples()], evaluate: Vec::new() };
-        let schedule = lower(graph, &layout.plan, &batches, &Settings::new(config.optimizer.rule(), fusions))?;
+        let schedule = lower(graph, &layout.plan, &batches, &Settings::new(config.optimizer.rule(), kind.clone()))?;
         let needs = Needs::of(&schedule, &layout, config, data, tuning)?;
         match needs.check(free, &layout) {
             Ok(()) => fit.push(layout),

@@ -47,7 +47,7 @@ fn a_run_keeps_what_was_predicted_and_what_it_took_and_computes_the_same() {
     let times = &s.summary("told")["step_times"];
     assert_eq!(times["cluster_file"], "c.toml");
     assert!(times["predicted_s"].as_f64().unwrap() > 0.0 && times["measured_s"].as_f64().unwrap() > 0.0, "{times}");
-    assert_eq!(times["steps"].as_u64(), Some(23), "all but the first of 24: {times}");
+    assert_eq!(times["steps"].as_u64(), Some(22), "all but the first two of 24: {times}");
     let splits = |key: &str| times[key].as_array().unwrap().len();
     assert_eq!((splits("predicted_split"), splits("measured_split")), (1, 1));
     let report = s.ok("report told");
@@ -70,7 +70,7 @@ fn a_run_keeps_what_was_predicted_and_what_it_took_and_computes_the_same() {
 #[test]
 fn files_that_do_not_fit_are_named() {
     let s = Session::new();
-    let mut refused = |content: &str, command: &str, parts: &[&str]| {
+    let refused = |content: &str, command: &str, parts: &[&str]| {
         s.write("c.toml", content);
         let message = s.fails(2, &format!("train {SMALL} {command} --cluster c.toml"));
         assert!(parts.iter().all(|part| message.contains(part)), "{message}");

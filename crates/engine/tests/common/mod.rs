@@ -165,7 +165,7 @@ pub(crate) fn schedule(
     let last = data.len() % batch;
     let train: Vec<usize> = [batch.min(data.len()), last].into_iter().filter(|&n| n > 0).collect();
     let batches = Batches { train, evaluate: vec![data.len()] };
-    let settings = Settings { defer_updates: true, micro_batches, ..Settings::new(rule, probe.fusions()) };
+    let settings = Settings { defer_updates: true, micro_batches, ..Settings::new(rule, probe.kind()) };
     lower(graph, plan, &batches, &settings).expect("the plan fits")
 }
 

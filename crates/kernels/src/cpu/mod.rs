@@ -52,6 +52,9 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Instant;
 
+/// What it computes in.
+pub(crate) const DTYPE: DType = DType::F32;
+
 /// What this device takes as one kernel.
 pub(crate) const FUSIONS: [Fusion; 13] = [
     Fusion::DenseActivation(Activation::Relu),
@@ -199,7 +202,7 @@ impl Device for Cpu {
     }
 
     fn dtype(&self) -> DType {
-        DType::F32
+        DTYPE
     }
 
     fn fusions(&self) -> &[Fusion] {

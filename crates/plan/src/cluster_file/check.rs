@@ -79,8 +79,8 @@ fn exchange(who: &str, points: Option<&[[f64; 2]]>, slows: Option<f64>) -> Check
         return Err(format!("{who}: exchange {problem}"));
     }
     match slows {
-        Some(share) if !(0.0..1.0).contains(&share) => {
-            Err(format!("{who}: slows is {share}; give a share from 0 up to but without 1"))
+        Some(lost) if !(0.0..=100.0).contains(&lost) => {
+            Err(format!("{who}: slows is {lost}; give seconds lost for each second, from 0 to 100"))
         }
         _ => Ok(()),
     }

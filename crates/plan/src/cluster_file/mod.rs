@@ -36,7 +36,7 @@
 //! latency_s = 0.000001
 //! bandwidth = 4.0e9
 //! exchange = [[64, 2.0e-6], [1e6, 8.0e-4]]            # all-reduce of two processes: bytes, seconds
-//! slows = 0.3                                         # share of computing lost meanwhile
+//! slows = 0.3                                         # seconds of computing lost for each second of it
 //! [host.kernels]                                      # by kind and sizes: operations, bytes, and seconds: one core alone,
 //! "dense-forward 32 128 784" = [6.4e6, 5.2e5, 8.0e-5, 8.1e-5, 5.0e-5]    # each core for itself, all cores together
 //! # of a link: `exchange` and `slows`
@@ -119,7 +119,7 @@ pub struct ProcessLink {
     /// All-reduces of two processes: bytes that each brings, and seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exchange: Option<Vec<[f64; 2]>>,
-    /// Share of a process's computing that is lost while it exchanges numbers, from 0 up to but without 1.
+    /// Seconds of computing that a rank loses for each second of an exchange meanwhile; 1 and more where moving numbers takes a core's whole time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slows: Option<f64>,
 }
@@ -136,7 +136,7 @@ pub struct Link {
     /// All-reduces of two processes, one on each host: bytes that each brings, and seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exchange: Option<Vec<[f64; 2]>>,
-    /// Share of a process's computing that is lost while it exchanges numbers, from 0 up to but without 1.
+    /// Seconds of computing that a rank loses for each second of an exchange meanwhile; 1 and more where moving numbers takes a core's whole time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slows: Option<f64>,
 }

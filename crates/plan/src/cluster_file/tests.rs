@@ -68,7 +68,7 @@ fn what_contradicts_itself_is_refused() {
     refused("bandwidth = 200000000.0", "bandwidth = 2e30", "bandwidth is 2e30, which cannot be");
     refused("latency_s = 0.00005", "latency_s = 3600.0", "latency_s is 3.6e3, which cannot be");
     refused("cores = 2", "cores = 99000000", "cores is 9.9e7, which cannot be");
-    refused("slows = 0.25", "slows = 1.5", "slows is 1.5; give a share");
+    refused("slows = 0.25", "slows = -1.5", "slows is -1.5; give seconds");
     refused("\"dense-forward 32", "\"dense-forwrd 32", "unknown kernel dense-forwrd; did you mean dense-forward?");
     refused("exchange = [[12.0", "exchange = [[-12.0", "link a – b: exchange has the point [-12");
     refused("step_s = ", "step_s = -", "step_s is -");

@@ -23,8 +23,8 @@ pub(crate) struct Beside {
     pub seconds: f64,
     /// Of that, how long the links are taken.
     pub taken: f64,
-    /// Share of computing that its processes lose meanwhile.
-    pub slows: f64,
+    /// Seconds of computing that the ranks of its processes lose, if they compute meanwhile.
+    pub lost: f64,
 }
 
 impl Cluster {
@@ -71,7 +71,7 @@ impl Cluster {
         }
         let seconds = within + seconds;
         let taken = (seconds - least).max(0.0);
-        CollectiveCost { own: 0.0, beside: Some(Beside { seconds, taken, slows }) }
+        CollectiveCost { own: 0.0, beside: Some(Beside { seconds, taken, lost: slows * seconds }) }
     }
 
     /// The processes of some ranks: the first rank of each, and how many of the ranks it has.

@@ -62,7 +62,7 @@ pub(crate) struct LinkCosts {
     pub bandwidth: f64,
     /// Of exchanges, in both directions at once.
     pub exchange: ExchangeCosts,
-    /// Share of a rank's computing that is lost while its process exchanges numbers: moving them takes the same cores.
+    /// Seconds of a rank's computing that are lost for each second that its process exchanges numbers meanwhile: moving them takes the same cores.
     pub slows: f64,
 }
 

@@ -31,8 +31,8 @@ const STEP: f64 = 2e-6;
 const MEET: f64 = 1e-6;
 /// The same of two processes of a host.
 const PROCESSES_MEET: f64 = 4e-6;
-/// Share of computing that is lost while numbers are exchanged between processes, where that was not measured.
-const SLOWS: f64 = 0.15;
+/// Seconds of computing that are lost for each second of an exchange between processes, where that was not measured.
+const SLOWS: f64 = 0.3;
 
 impl Processes {
     /// Ranks in one process.

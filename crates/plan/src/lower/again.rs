@@ -174,6 +174,7 @@ impl<'a> Lowering<'a> {
         });
         Schedule {
             ranks: self.plan.ranks,
+            dtypes: (0..self.plan.ranks).map(|rank| self.settings.devices.of(rank).dtype).collect(),
             rule: self.settings.rule,
             metrics: self.metrics.clone(),
             buckets: self.buckets.clone(),

@@ -26,7 +26,7 @@ use crate::schedule::{PhaseKind, Schedule};
 pub use again::Lowering;
 pub use order::MicroBatches;
 use paceline_base::Result;
-use paceline_base::kernel::Fusion;
+use paceline_base::kernel::DeviceKind;
 use paceline_base::optim::Rule;
 use paceline_graph::Graph;
 
@@ -53,26 +53,27 @@ impl Batches {
     }
 }
 
-/// What lowering has to know of the devices of the ranks.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Devices {
-    /// By rank the kernel chains that its device takes as one; the last holds for all further ranks.
-    fusions: Vec<Vec<Fusion>>,
-}
+/// The kinds of device of the ranks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Devices(Vec<DeviceKind>);
 
 impl Devices {
-    /// All ranks have the same device.
-    pub fn alike(fusions: &[Fusion]) -> Self {
-        Self { fusions: vec![fusions.to_vec()] }
+    /// All ranks have the same kind.
+    pub fn alike(kind: DeviceKind) -> Self {
+        Self(vec![kind])
     }
 
-    /// By rank the kernel chains that its device takes as one.
-    pub fn by_rank(fusions: Vec<Vec<Fusion>>) -> Self {
-        Self { fusions }
+    /// By rank; the last holds for all further ranks.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn by_rank(kinds: Vec<DeviceKind>) -> Self {
+        assert!(!kinds.is_empty(), "a rank without a device");
+        Self(kinds)
     }
 
-    fn fusions(&self, rank: usize) -> &[Fusion] {
-        self.fusions.get(rank).or(self.fusions.last()).map_or(&[], |f| f)
+    fn of(&self, rank: usize) -> &DeviceKind {
+        &self.0[rank.min(self.0.len() - 1)]
     }
 }
 
@@ -92,8 +93,8 @@ pub struct Settings {
 
 impl Settings {
     /// Whole batches, and every update in its own step.
-    pub fn new(rule: Rule, fusions: &[Fusion]) -> Self {
-        Self { rule, devices: Devices::alike(fusions), defer_updates: false, micro_batches: MicroBatches::One }
+    pub fn new(rule: Rule, kind: DeviceKind) -> Self {
+        Self { rule, devices: Devices::alike(kind), defer_updates: false, micro_batches: MicroBatches::One }
     }
 }
 

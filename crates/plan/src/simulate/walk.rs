@@ -55,6 +55,10 @@ pub(super) struct Walk<'a> {
     known: HashMap<(usize, KernelShape), f64>,
 }
 
+/// The share of computing that an exchange takes at most: where moving numbers takes more of a core than it takes time, it goes on for longer beside ranks that
+/// compute.
+const MOST: f64 = 0.9;
+
 /// Directions of [`Walk::ports`].
 const OUT: usize = 0;
 const IN: usize = 1;
@@ -259,7 +263,9 @@ impl<'a> Walk<'a> {
             }
         }
         let message = self.send(&ports, latest, begin, beside.seconds, beside.taken, what);
-        let flight = Flight { begin: message.there - beside.seconds, end: message.there, slows: beside.slows };
+        let begin = message.there - beside.seconds;
+        let end = begin + beside.seconds.max(beside.lost / MOST);
+        let flight = Flight { begin, end, slows: beside.lost / (end - begin).max(f64::MIN_POSITIVE) };
         for (rank, _) in processes {
             self.flights[self.cluster.places[rank].process].push(flight);
         }

@@ -81,8 +81,7 @@ fn go(data: &[RunData], ranks: &[usize], config: &Config, dir: &Path, max_steps:
     let cpu = || Cpu::new(CpuOptions::default()).unwrap();
     let batches = batches(options.batch, EVAL, &data[0]);
     let schedule = Arc::new(
-        lower(&graph, &plan, &batches, &Settings { defer_updates: true, ..Settings::new(RULE, cpu().fusions()) })
-            .unwrap(),
+        lower(&graph, &plan, &batches, &Settings { defer_updates: true, ..Settings::new(RULE, cpu().kind()) }).unwrap(),
     );
     let identity = Identity { seed: 1, batch: BATCH, rule: RULE, data: local.fingerprint(), model: graph.signature() };
     let saver = Saver::new(dir.into(), 2, identity).unwrap();
@@ -179,7 +178,7 @@ fn one_worker(data: &[RunData], ranks: &[usize], config: &Config, steps: usize) 
     let graph = build_graph(config, &data[0]).unwrap();
     let cpu = Cpu::new(CpuOptions::default()).unwrap();
     let batches = Batches { train: batches(GlobalBatch::new(BATCH).unwrap(), EVAL, &data[0]).train, evaluate: vec![] };
-    let schedule = lower(&graph, &Plan::data_parallel(1), &batches, &Settings::new(RULE, cpu.fusions())).unwrap();
+    let schedule = lower(&graph, &Plan::data_parallel(1), &batches, &Settings::new(RULE, cpu.kind())).unwrap();
     let mut rank = Rank::new(cpu, paceline_comm::threads(1).swap_remove(0), Arc::new(schedule)).unwrap();
     initialize(&mut rank, &graph, 1).unwrap();
     let per_epoch = joined.len().div_ceil(BATCH);

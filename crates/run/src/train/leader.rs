@@ -7,7 +7,7 @@ use super::summary::{first_summary, partial};
 use super::{Begun, Finished, Place, Ready, title};
 use crate::forecast::{Forecast, add_measured};
 use crate::process_group::ProcessGroup;
-use crate::watch::{Started, Watcher};
+use crate::watch::{Started, WARM, Watcher};
 use paceline_base::text::counted;
 use paceline_base::{Error, Result, TimeSplit};
 use paceline_config::Config;
@@ -249,14 +249,14 @@ impl OneRun<'_> {
 }
 
 impl OneRun<'_> {
-    /// What a step took, beside what it was predicted to take. The first step of an attempt is not counted: memory is touched for the first time in it.
+    /// What a step took, beside what it was predicted to take. The first steps of an attempt do not count.
     fn add_step_times(&self, outcome: &Result<Outcome>, ranks: &[RankTimes], s: &mut Summary) {
         let (Ok(outcome), Some(times), Some(first)) = (outcome, &mut s.step_times, ranks.first()) else { return };
         let own = s.epochs.iter().filter(|e| e.attempt == s.attempt);
         let seconds = own.map(|e| e.seconds).sum::<f64>() + outcome.progress.seconds - self.progress.seconds;
-        let steps = outcome.progress.step.saturating_sub(self.progress.step).saturating_sub(1);
-        let splits: Vec<TimeSplit> = ranks.iter().map(|rank| rank.all - rank.first_step).collect();
-        add_measured(times, seconds - first.first_step.total(), steps, &splits);
+        let steps = outcome.progress.step.saturating_sub(self.progress.step).saturating_sub(WARM);
+        let splits: Vec<TimeSplit> = ranks.iter().map(|rank| rank.all - rank.warm_up).collect();
+        add_measured(times, seconds - first.warm_up.total(), steps, &splits);
     }
 }
 

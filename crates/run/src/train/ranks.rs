@@ -41,8 +41,8 @@ pub(super) struct OneRun<'a> {
 pub(super) struct RankTimes {
     /// In all steps of this attempt.
     pub(super) all: TimeSplit,
-    /// In the first of them.
-    pub(super) first_step: TimeSplit,
+    /// In the first ones, [`WARM`](crate::watch::WARM) of them.
+    pub(super) warm_up: TimeSplit,
 }
 
 /// What a rank's thread gives back.
@@ -147,7 +147,7 @@ impl OneRun<'_> {
                 outcome
             });
         observer.flush();
-        RankEnd { outcome, times: RankTimes { all: observer.total, first_step: observer.first_step }, test }
+        RankEnd { outcome, times: RankTimes { all: observer.total, warm_up: observer.warm_up }, test }
     }
 
     fn train_and_test<C: Comm>(

@@ -227,7 +227,7 @@ fn seconds_per_sample(
         graph,
         &layout.plan,
         &batches,
-        &Settings::new(rule, devices::of_layout(layout, tuning).fusions()),
+        &Settings::new(rule, devices::of_layout(layout, tuning).kind()),
     )?);
     let order = Order::new(samples.len(), config.train.seed);
     std::thread::scope(|scope| {

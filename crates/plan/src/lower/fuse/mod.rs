@@ -31,7 +31,7 @@ pub(super) fn fuse<'b>(
     for rule in rules {
         for key in segments {
             for at in work.tasks(key) {
-                let fusions = devices.fusions(work.task(at).rank);
+                let fusions = &devices.of(work.task(at).rank).fusions;
                 if !fusions.is_empty() && work.call(at).is_some() {
                     let others = rule(work, at, fusions);
                     let pair = |other: At| Some([work.key(at).node()?, work.key(other).node()?]);
@@ -42,7 +42,7 @@ pub(super) fn fuse<'b>(
     }
     work.settle();
     for bucket in alone {
-        if devices.fusions(bucket.group[0]).contains(&Fusion::DenseUpdate) {
+        if devices.of(bucket.group[0]).fusions.contains(&Fusion::DenseUpdate) {
             dense_update::join(work, bucket);
         }
     }
