@@ -16,8 +16,8 @@ const TIMES: (usize, usize) = (4, 200);
 const ENOUGH: f64 = 0.03;
 const LONGEST: f64 = 0.15;
 /// Elements of a usual bucket; how often computing beside it is measured, and how much it may lose at most.
-const BUCKET: f64 = (1 << 19) as f64;
-const REPEATS: usize = 7;
+const BUCKET: f64 = (1 << 21) as f64;
+const REPEATS: usize = 5;
 const LARGEST: f64 = 10.0;
 /// Rows and columns of the product that is computed meanwhile: tens of microseconds.
 const SIDE: usize = 96;
@@ -121,21 +121,22 @@ impl Pair<'_> {
         compute(self.comm, 50)?;
         let one = compute(self.comm, 50)? / 50.0;
         // Long enough that it ends meanwhile, also if it gets only some of the cores' time.
-        let times = self.agree(6.0 * length / one)?.max(1.0) as usize;
-        let mut lost = Vec::new();
+        let times = self.agree(4.0 * length / one)?.max(1.0) as usize;
+        // The quickest of each: whatever else runs only makes both longer, and their difference uncertain.
+        let (mut alone, mut beside) = (f64::INFINITY, f64::INFINITY);
+        let mut data = zeros(elements)?;
         for _ in 0..REPEATS {
             self.agree(0.0)?;
-            let alone = compute(self.comm, times)?;
+            alone = alone.min(compute(self.comm, times)?);
             self.agree(0.0)?;
-            let data = zeros(elements)?;
             let begin = Instant::now();
             let ticket = self.comm.start(Collective::AllReduce.into(), self.group, self.seq, data)?;
             self.seq += 1;
             compute(self.comm, times)?;
-            self.comm.wait(ticket)?;
-            lost.push((begin.elapsed().as_secs_f64() - alone) / length);
+            data = self.comm.wait(ticket)?;
+            beside = beside.min(begin.elapsed().as_secs_f64());
         }
-        lost.sort_by(f64::total_cmp);
-        Ok(rounded(self.agree(lost[REPEATS / 2])?.clamp(0.0, LARGEST)))
+        let lost = (beside - alone) / length;
+        Ok(rounded(self.agree(lost)?.clamp(0.0, LARGEST)))
     }
 }

@@ -21,7 +21,7 @@ pub(crate) struct CollectiveCost {
 pub(crate) struct Beside {
     /// From the last member's coming to the end, on links that are free.
     pub seconds: f64,
-    /// Of that, how long the links are taken.
+    /// Of that, how long the links are taken: the next may begin when they are free.
     pub taken: f64,
     /// Seconds of computing that the ranks of its processes lose, if they compute meanwhile.
     pub lost: f64,
@@ -54,7 +54,7 @@ impl Cluster {
         let p = processes.len() as f64;
         let rounds = if what.what == Collective::AllReduce { 2.0 } else { 1.0 };
         let to_each = rounds * bytes / p;
-        let (mut seconds, mut least, mut slows) = (0f64, 0f64, 0f64);
+        let (mut seconds, mut taken, mut slows) = (0f64, 0f64, 0f64);
         for &(first, _) in &processes {
             // All that goes through this host's port, for all its processes.
             let host = self.places[first].host;
@@ -64,13 +64,14 @@ impl Cluster {
                 let link = self.link(first, other);
                 let through = if near { to_each * (p - 1.0).min(here - 1.0) } else { to_each * here * (p - here) };
                 let waiting = (p - 2.0) * link.latency;
-                seconds = seconds.max(waiting + link.exchange.seconds(through));
-                least = least.max(link.exchange.least());
+                let one = link.exchange.seconds(through);
+                seconds = seconds.max(waiting + one);
+                // The next exchange begins to travel while the last pieces of this one are summed and come back.
+                taken = taken.max((through / link.bandwidth).min(one - link.exchange.least()));
                 slows = slows.max(link.slows);
             }
         }
         let seconds = within + seconds;
-        let taken = (seconds - least).max(0.0);
         CollectiveCost { own: 0.0, beside: Some(Beside { seconds, taken, lost: slows * seconds }) }
     }
 

@@ -173,8 +173,9 @@ fn what_travels_while_ranks_compute_is_hidden_but_takes_some_of_the_cores() {
 #[test]
 fn exchanges_of_two_buckets_follow_each_other() {
     let (hosts, links) = two_hosts(0.0);
+    // Each takes two seconds, and has the link for one: the second one begins when the first has left it.
     let step = Steps::new(2).all_reduce(&[0, 1], 1000).all_reduce(&[0, 1], 1000).compute(0).compute(1);
-    near(step.simulate(hosts, links, &["a", "b"], 1).seconds, 4.0);
+    near(step.simulate(hosts, links, &["a", "b"], 1).seconds, 3.0);
 }
 
 #[test]
