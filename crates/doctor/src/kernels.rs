@@ -1,7 +1,7 @@
 //! How long kernels take, by kind and shape: the training steps of some well-known networks, kernel by kernel, so that each finds the caches as it does
 //! in training. One core alone, then every core for itself, then all cores together.
 //!
-//! Rounds are few and the quicker quarter of them counts. What would take too long, or more memory than is free, is left out: for such kernels there are
+//! The median of the rounds counts, since a step takes what its kernels usually take. What would take too long, or more memory than is free, is left out: for such kernels there are
 //! those of the same kind.
 
 use paceline_base::kernel::{BufferId, Call, StepArgs, Values};
@@ -200,11 +200,11 @@ impl<'a> Work<'a> {
                 }
             }
         }
-        let quick = |mut times: Vec<f64>| {
+        let median = |mut times: Vec<f64>| {
             times.sort_by(f64::total_cmp);
-            times[times.len() / 4].max(1e-9)
+            times[times.len() / 2].max(1e-9)
         };
-        Ok(times.into_iter().map(quick).collect())
+        Ok(times.into_iter().map(median).collect())
     }
 
     /// A device with the memory of the first rank, in which are small numbers of both signs.

@@ -4,9 +4,11 @@ mod collective;
 mod exchange;
 mod kernel;
 mod place;
+mod shape;
 
-pub use kernel::{KernelShape, KernelTime};
+pub use kernel::KernelTime;
 pub use place::Processes;
+pub use shape::KernelShape;
 
 pub(crate) use exchange::{ExchangeCosts, LinkCosts};
 pub(crate) use kernel::{Crowd, KernelCosts};
