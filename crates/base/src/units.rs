@@ -24,11 +24,6 @@ impl GlobalBatch {
     pub fn steps_per_epoch(self, samples: usize) -> usize {
         samples.div_ceil(self.0.get())
     }
-
-    /// Samples in step `index` of an epoch over `samples`.
-    pub fn at(self, index: usize, samples: usize) -> usize {
-        samples.saturating_sub(index * self.samples()).min(self.samples())
-    }
 }
 
 impl fmt::Display for GlobalBatch {

@@ -50,8 +50,8 @@ impl std::iter::Sum for Scores {
 pub struct TrainState {
     /// Epochs that are completed, with their evaluation.
     pub epoch: u64,
-    /// Steps done in the current epoch.
-    pub step_in_epoch: u64,
+    /// Samples of the current epoch that are done, over all ranks.
+    pub position: u64,
     /// Steps done in all.
     pub step: u64,
     /// Scores of the current epoch so far.

@@ -137,12 +137,12 @@ struct Training<'a, D: Device, C: Comm> {
 impl<D: Device, C: Comm> Training<'_, D, C> {
     fn run(&mut self) -> Result<Ended> {
         let options = self.job.options;
-        let steps_per_epoch = options.batch.steps_per_epoch(self.job.training.len()) as u64;
+        let samples = self.job.training.len() as u64;
         while self.progress.epoch < options.epochs {
             let (begin, before) = (Instant::now(), self.progress.seconds);
             self.paused = 0.0;
             let mut due = false;
-            while self.progress.step_in_epoch < steps_per_epoch {
+            while self.progress.position < samples {
                 let seconds = |paused: f64| before + begin.elapsed().as_secs_f64() - paused;
                 if options.max_steps > 0 && self.progress.step >= options.max_steps {
                     self.settle()?;
@@ -158,7 +158,7 @@ impl<D: Device, C: Comm> Training<'_, D, C> {
                     CheckpointEvery::Steps(n) => self.progress.step.is_multiple_of(n),
                     _ => agreed.checkpoint,
                 };
-                if (due && self.progress.step_in_epoch < steps_per_epoch) || agreed.stop {
+                if (due && self.progress.position < samples) || agreed.stop {
                     let pause = Instant::now();
                     self.settle()?;
                     self.progress.seconds = seconds(self.paused);
@@ -181,7 +181,7 @@ impl<D: Device, C: Comm> Training<'_, D, C> {
     /// One step, and what all ranks do after it.
     fn step(&mut self) -> Result<Agreed> {
         let TrainJob { training, options, .. } = *self.job;
-        let TrainState { epoch, step, step_in_epoch, .. } = self.progress;
+        let TrainState { epoch, step, position, .. } = self.progress;
         self.agreement.before_step(self.rank, step, self.not_finite.is_some(), || {
             let mut wish = self.observer.wish();
             if let CheckpointEvery::Seconds(s) = options.checkpoint {
@@ -189,12 +189,11 @@ impl<D: Device, C: Comm> Training<'_, D, C> {
             }
             wish
         })?;
-        let index = step_in_epoch as usize;
-        let samples = options.batch.at(index, training.len());
+        let start = position as usize;
+        let samples = options.batch.samples().min(training.len() - start);
         let rate = (options.rate)(step);
         let phase = phase(self.rank, PhaseKind::Train, samples)?;
-        let start = index * options.batch.samples();
-        let next_samples = options.batch.at(index + 1, training.len());
+        let next_samples = options.batch.samples().min(training.len() - start - samples);
         let at = |row| training.sample(epoch, start + row);
         let at_next = |row| training.sample(epoch, start + samples + row);
         let batch = match training {
@@ -208,7 +207,7 @@ impl<D: Device, C: Comm> Training<'_, D, C> {
                 };
                 Batch { id: Some(step), next, ..Batch::new(samples, &at) }
             }
-            Input::Supply { supply, len } => Batch::supplied(supply, epoch * len as u64 + start as u64, samples),
+            Input::Supply { supply, len } => Batch::supplied(supply, epoch * len as u64 + position, samples),
         };
         let args = StepArgs { seed: options.seed, step, rate, scale: 1.0 / samples as f64 };
         self.rank.step(phase, &batch, &args)?;
@@ -223,7 +222,7 @@ impl<D: Device, C: Comm> Training<'_, D, C> {
             split: self.rank.take_times(),
         });
         self.progress.step += 1;
-        self.progress.step_in_epoch += 1;
+        self.progress.position += samples as u64;
         while let Some(metrics) = self.rank.poll_metrics()? {
             self.count(&metrics);
         }
@@ -284,7 +283,7 @@ impl<D: Device, C: Comm> Training<'_, D, C> {
         let step = progress.step;
         *progress = TrainState {
             epoch: progress.epoch + 1,
-            step_in_epoch: 0,
+            position: 0,
             scores: Scores::default(),
             seconds: 0.0,
             since_better: progress.since_better + 1,

@@ -125,3 +125,35 @@ fn what_kills_leave_is_swept_and_a_replaced_step_is_never_missing() {
         assert!(load(&dir.path().join("step-8")).is_ok());
     }
 }
+
+/// Before samples were counted, the steps of the epoch were. A run that was begun then goes on to the very same bits.
+#[test]
+fn a_checkpoint_of_format_1_goes_on_exactly() {
+    let [old, new] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    for dir in [&old, &new] {
+        go(Around::Nothing, dir.path(), CheckpointEvery::Steps(7), 7, 9, 0.1);
+    }
+    let manifest = old.path().join("step-7/manifest.toml");
+    let text = std::fs::read_to_string(&manifest).unwrap();
+    assert!(text.contains("format = 2\n") && text.contains("position = 8\n"), "two steps of four samples: {text}");
+    let text = text.replace("format = 2\n", "format = 1\n").replace("position = 8\n", "step_in_epoch = 2\n");
+    std::fs::write(&manifest, text).unwrap();
+    let finished = [&old, &new].map(|dir| {
+        go(Around::Nothing, dir.path(), CheckpointEvery::Epoch, 13, 9, 0.1);
+        let checkpoint = load(&dir.path().join("step-13")).unwrap();
+        let progress = TrainState { seconds: 0.0, ..checkpoint.manifest.progress };
+        (progress, checkpoint.manifest.files)
+    });
+    assert_eq!(finished[0], finished[1]);
+}
+
+#[test]
+fn a_checkpoint_of_a_later_format_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    go(Around::Nothing, dir.path(), CheckpointEvery::Epoch, 5, 2, 0.1);
+    let manifest = dir.path().join("step-5/manifest.toml");
+    let text = std::fs::read_to_string(&manifest).unwrap();
+    std::fs::write(&manifest, text.replace("format = 2\n", "format = 3\n")).unwrap();
+    let error = latest(dir.path()).unwrap_err().to_string();
+    assert!(error.contains("has format 3, newer than this program reads (2); update paceline"), "{error}");
+}

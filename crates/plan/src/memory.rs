@@ -3,6 +3,8 @@
 //! A buffer lives from the first task of the rank's program that touches it to the last, or to where the rank has waited for a message that it was lent for. Buffers
 //! of a step share room when their lives do not overlap.
 
+mod pack;
+
 use crate::hash::HashMap;
 use crate::key::BufferKey;
 use crate::program::{Item, Placed, Program, programs};
@@ -185,7 +187,7 @@ impl Buffers {
         let mut lives: Vec<Option<Life>> = vec![None; self.all.len()];
         let mut lent: HashMap<u64, usize> = HashMap::default();
         let mut touch = |placed: &Placed<'_>, at: usize, lent: &mut HashMap<u64, usize>| {
-            placed.task.touches(|r, key, _| {
+            placed.task.touches(|r, key| {
                 if r != rank {
                     return;
                 }
@@ -249,7 +251,7 @@ fn layout(of_rank: &Buffers, known: &mut HashMap<Vec<Life>, Places>) -> Memory {
         let mut there: Vec<(usize, Life)> = lives.iter().enumerate().filter_map(|(b, l)| Some((b, (*l)?))).collect();
         there.sort_by_key(|(b, l)| (std::cmp::Reverse(l.len), l.first, *b));
         let sorted: Vec<Life> = there.iter().map(|l| l.1).collect();
-        let places = known.entry(sorted).or_insert_with_key(|lives| Arc::new(pack(lives))).clone();
+        let places = known.entry(sorted).or_insert_with_key(|lives| Arc::new(pack::pack(lives))).clone();
         for ((b, _), offset) in there.iter().zip(&places.0) {
             slots[*b] = (lasting + offset, all[*b].len);
         }
@@ -284,27 +286,4 @@ fn layout(of_rank: &Buffers, known: &mut HashMap<Vec<Life>, Places>) -> Memory {
         .map(|(_, id)| slots[id.0 as usize].1)
         .sum();
     Memory { arena: Arena { len, slots }, lasting, lasting_ids, step_ids: by_phase }
-}
-
-/// Each at the lowest place that is free during its life. Returns the places and their end.
-fn pack(lives: &[Life]) -> (Vec<usize>, usize) {
-    let mut placed: Vec<(usize, Life)> = Vec::with_capacity(lives.len());
-    let mut end = 0;
-    let mut rivals: Vec<(usize, usize)> = Vec::new();
-    for &life in lives {
-        rivals.clear();
-        let apart = |p: &Life| p.last < life.first || life.last < p.first;
-        rivals.extend(placed.iter().filter(|(_, p)| !apart(p)).map(|(offset, p)| (*offset, p.len)));
-        rivals.sort_unstable();
-        let mut offset = 0;
-        for &(start, len) in &rivals {
-            if offset + life.len <= start {
-                break;
-            }
-            offset = offset.max(start + len);
-        }
-        placed.push((offset, life));
-        end = end.max(offset + life.len);
-    }
-    (placed.into_iter().map(|(offset, _)| offset).collect(), end)
 }

@@ -34,6 +34,9 @@ pub enum UpdateMode {
 /// Ranks that a plan may have. Lowering makes tasks for all of them, in every process.
 pub(crate) const MOST_RANKS: usize = 4096;
 
+/// A batch in which every part has samples, whatever the plan: for what does not depend on their number.
+pub(crate) const MANY_SAMPLES: usize = usize::MAX >> 16;
+
 /// How gradients are made smaller on their way between ranks. All but the first make a run statistical.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -110,6 +113,13 @@ impl Plan {
 
     /// Checks the plan against a model: names, dimensions, degrees, ranks.
     pub fn check(&self, graph: &Graph) -> Result<()> {
+        self.check_ranks()?;
+        self.check_names(graph)?;
+        self.parts(graph, MANY_SAMPLES).map(drop)
+    }
+
+    /// Checks the number of ranks and their shares.
+    pub(crate) fn check_ranks(&self) -> Result<()> {
         if self.ranks == 0 {
             return Err(Error::user("plan: ranks is 0; give at least 1"));
         }
@@ -132,8 +142,7 @@ impl Plan {
             }
             _ => {}
         }
-        self.check_names(graph)?;
-        self.parts(graph, usize::MAX >> 16).map(drop)
+        Ok(())
     }
 
     /// Checks that the model has the operators that the plan names.

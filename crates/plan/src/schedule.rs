@@ -278,22 +278,42 @@ pub fn metrics(rank: usize) -> BufferKey {
 }
 
 impl Task {
-    /// Calls `f` with each buffer that it reads or writes: rank, buffer, whether it writes.
-    pub fn touches(&self, mut f: impl FnMut(usize, BufferKey, bool)) {
+    /// Calls `f` with each buffer that it reads or writes, and the rank whose it is.
+    pub fn touches(&self, mut f: impl FnMut(usize, BufferKey)) {
         match &self.kind {
-            TaskKind::ClearMetrics => f(self.rank, metrics(self.rank), true),
-            TaskKind::Load { buffer, .. } | TaskKind::LoadLabels { buffer, .. } => f(self.rank, *buffer, true),
-            TaskKind::Compute(call) | TaskKind::Update(call) => {
-                let writes = call.kernel.writes();
-                call.args.iter().enumerate().for_each(|(i, &b)| f(self.rank, b, writes.contains(&i)));
-            }
+            TaskKind::ClearMetrics => f(self.rank, metrics(self.rank)),
+            TaskKind::Load { buffer, .. } | TaskKind::LoadLabels { buffer, .. } => f(self.rank, *buffer),
+            TaskKind::Compute(call) | TaskKind::Update(call) => call.args.iter().for_each(|&b| f(self.rank, b)),
             TaskKind::Transfer { to, source, target, .. } => {
-                f(self.rank, *source, false);
-                f(*to, *target, true);
+                f(self.rank, *source);
+                f(*to, *target);
             }
-            TaskKind::Collective { group, buffers, .. } => {
-                group.iter().zip(buffers).for_each(|(&r, &b)| f(r, b, true));
+            TaskKind::Collective { group, buffers, .. } => group.iter().zip(buffers).for_each(|(&r, &b)| f(r, b)),
+        }
+    }
+
+    /// Whether it reads or writes a buffer of a rank.
+    pub(crate) fn touches_buffer(&self, rank: usize, buffer: BufferKey) -> bool {
+        match &self.kind {
+            TaskKind::Collective { buffers, .. } => {
+                self.participant(rank).is_some_and(|at| buffers.get(at) == Some(&buffer))
             }
+            _ => {
+                let mut found = false;
+                self.touches(|r, b| found |= (r, b) == (rank, buffer));
+                found
+            }
+        }
+    }
+
+    /// Whether it writes a buffer of a rank.
+    pub(crate) fn writes_buffer(&self, rank: usize, buffer: BufferKey) -> bool {
+        match &self.kind {
+            TaskKind::Compute(call) | TaskKind::Update(call) => {
+                self.rank == rank && call.kernel.writes().iter().any(|&i| call.args.get(i) == Some(&buffer))
+            }
+            TaskKind::Transfer { to, target, .. } => (*to, *target) == (rank, buffer),
+            _ => self.touches_buffer(rank, buffer),
         }
     }
 

@@ -170,6 +170,12 @@ proptest! {
     }
 }
 
+/// A pool that its convolution took in, with a view behind it: the convolution reads the gradient of the view.
+#[test]
+fn a_gradient_that_a_view_passes_on_is_waited_for_where_it_is_read() {
+    check(9_513_137_316_134_492_560, 5, 4).unwrap();
+}
+
 #[test]
 fn a_wrong_change_leaves_everything_as_it_was() {
     let graph = graph(&mut Dice(1), 3);

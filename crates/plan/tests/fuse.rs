@@ -89,7 +89,7 @@ fn normalisation_takes_the_activation_behind_it_and_its_derivative() {
         let mut found = BTreeSet::new();
         for (number, phase) in schedule.phases.iter().enumerate() {
             phase.tasks().for_each(|(_, task)| {
-                task.touches(|rank, buffer, _| {
+                task.touches(|rank, buffer| {
                     found.insert(schedule.memory[rank].id(number, buffer).unwrap());
                 });
             });

@@ -137,7 +137,7 @@ fn running_moments_are_neither_updated_nor_exchanged() {
     let kept: BTreeSet<BufferKey> = kept.buffers(0, Rule::Sgd).iter().map(|buffer| buffer.key).collect();
     for (_, task) in schedule.phases[0].tasks() {
         if matches!(task.kind, TaskKind::Update(_) | TaskKind::Collective { .. }) {
-            task.touches(|_, buffer, _| assert!(!kept.contains(&buffer), "{task:?}"));
+            task.touches(|_, buffer| assert!(!kept.contains(&buffer), "{task:?}"));
         }
     }
 }

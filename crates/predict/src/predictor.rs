@@ -226,7 +226,7 @@ impl Predictor {
     /// "epoch 4 (step 900)".
     pub fn trained(&self) -> String {
         let progress = &self.checkpoint.manifest.progress;
-        let within = if progress.step_in_epoch > 0 { ", and part of the next" } else { "" };
+        let within = if progress.position > 0 { ", and part of the next" } else { "" };
         format!("{}{within} (step {})", text::counted(progress.epoch as usize, "epoch"), progress.step)
     }
 

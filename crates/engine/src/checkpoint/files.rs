@@ -97,6 +97,9 @@ pub struct Identity {
     pub model: Vec<(String, Vec<usize>)>,
 }
 
+/// Version of the format that is written.
+const FORMAT: u32 = 2;
+
 /// `manifest.toml`: written last, so that a checkpoint with one is whole.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
@@ -221,8 +224,13 @@ fn write_into(folder: &Path, snapshot: &Snapshot, progress: TrainState, identity
         put(&folder.join(name), &bytes)?;
         files.push(FileEntry { name: name.into(), bytes: bytes.len() as u64, sha256: sha256(&bytes) });
     }
-    let manifest =
-        Manifest { format: 1, version: env!("CARGO_PKG_VERSION").into(), progress, identity: identity.clone(), files };
+    let manifest = Manifest {
+        format: FORMAT,
+        version: env!("CARGO_PKG_VERSION").into(),
+        progress,
+        identity: identity.clone(),
+        files,
+    };
     let text = toml::to_string(&manifest).map_err(|e| Error::internal(format!("manifest: {e}")))?;
     put(&folder.join(MANIFEST), text.as_bytes())?;
     sync_folder(folder)
@@ -343,17 +351,29 @@ pub fn set_aside_newer(dir: &Path, step: u64) -> Result<()> {
     Ok(())
 }
 
+/// Format 1 counted the steps of the current epoch, all of one batch; since format 2 its samples are counted.
+fn count_samples(manifest: &mut toml::Table) -> Option<()> {
+    let batch = manifest.get("identity")?.get("batch")?.as_integer()?;
+    let progress = manifest.get_mut("progress")?.as_table_mut()?;
+    let steps = progress.remove("step_in_epoch")?.as_integer()?;
+    progress.insert("position".into(), steps.checked_mul(batch)?.into());
+    Some(())
+}
+
 /// Reads one checkpoint and checks every digest.
 pub fn load(path: &Path) -> Result<Checkpoint> {
     let manifest_path = path.join(MANIFEST);
     let text = fs::read_to_string(&manifest_path).map_err(|e| Error::io("read", &manifest_path, &e))?;
     let damaged = |what: String| Error::failure(format!("checkpoint {} is damaged: {what}", path.display()));
-    let table: toml::Table = text.parse().map_err(|_| damaged(format!("{MANIFEST} is not TOML")))?;
+    let mut table: toml::Table = text.parse().map_err(|_| damaged(format!("{MANIFEST} is not TOML")))?;
     match table.get("format").and_then(toml::Value::as_integer) {
-        Some(1) => {}
-        Some(n) if n > 1 => {
+        Some(1) => {
+            count_samples(&mut table).ok_or_else(|| damaged(format!("{MANIFEST} does not say where it stands")))?
+        }
+        Some(n) if n == i64::from(FORMAT) => {}
+        Some(n) if n > i64::from(FORMAT) => {
             return Err(Error::user(format!(
-                "checkpoint {} has format {n}, newer than this program reads (1); update paceline",
+                "checkpoint {} has format {n}, newer than this program reads ({FORMAT}); update paceline",
                 path.display()
             )));
         }

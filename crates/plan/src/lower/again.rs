@@ -1,23 +1,23 @@
 //! Lowering, and lowering again: what each pass left is kept, and when the plan of an operator changes, only the fragments around it are
 //! made anew. A fresh lowering is a change of everything.
 
-use super::near::{Near, Work};
 use super::operator::{Backward, Forward, Operator};
 use super::order::MicroBatches;
+use super::scope::{Known, Near, Scope};
 use super::segment::Builder;
 use super::store::{self, Used};
 use super::tensor::{Pieces, Read, Tensor};
+use super::work::Work;
 use super::{Batches, Settings, bucket, fuse, order, waits};
 use crate::hash::{HashMap, HashSet};
 use crate::key::{BucketKey, BufferKey, SegmentKey, TaskKey};
-use crate::plan::{OpPlan, Part, Plan};
-use crate::schedule::{Await, Bucket, Phase, PhaseKind, Schedule, Segment, TaskKind, metrics};
+use crate::plan::{MANY_SAMPLES, OpPlan, Part, Plan};
+use crate::schedule::{Bucket, Phase, PhaseKind, Schedule, Segment, TaskKind, metrics};
 use paceline_base::Result;
 use paceline_base::collective::Collective;
 use paceline_base::metric::Metric;
 use paceline_base::region::split_range;
 use paceline_graph::{Graph, NodeId};
-use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -33,6 +33,7 @@ pub struct Lowering<'a> {
     splits: Vec<OpPlan>,
     /// By node and parameter: which ranks use which of its regions.
     uses: Vec<Vec<Arc<Vec<Used>>>>,
+    near: Near,
     buckets: Vec<Arc<Bucket>>,
     phases: Vec<Fragments>,
 }
@@ -43,7 +44,6 @@ struct Fragments {
     samples: usize,
     /// By micro-batch.
     micro: Vec<Micro>,
-    near: Near,
     order: Vec<SegmentKey>,
     /// Segments as the fragments have them.
     raw: HashMap<SegmentKey, Arc<Segment>>,
@@ -93,6 +93,8 @@ impl Changes {
 /// What changed in a plan: the nodes, and for each kind of step and micro-batch their new parts.
 struct NewParts {
     nodes: Vec<NodeId>,
+    /// By place in `nodes`, then by parameter: who uses it. That does not depend on the number of samples.
+    uses: Vec<Vec<Arc<Vec<Used>>>>,
     /// By phase, micro-batch and place in `nodes`.
     parts: Vec<Vec<Vec<Vec<Part>>>>,
 }
@@ -100,7 +102,8 @@ struct NewParts {
 impl<'a> Lowering<'a> {
     /// Lowers everything.
     pub fn new(graph: &'a Graph, plan: &Plan, batches: &Batches, settings: &Settings) -> Result<Self> {
-        plan.check(graph)?;
+        plan.check_ranks()?;
+        plan.check_names(graph)?;
         let nodes = graph.nodes.len();
         let mut readers: Vec<Vec<NodeId>> = vec![Vec::new(); nodes];
         for (node, n) in graph.nodes.iter().enumerate() {
@@ -123,17 +126,16 @@ impl<'a> Lowering<'a> {
             splits: plan.splits(graph),
             buckets: Vec::new(),
             phases: Vec::new(),
+            near: Near::new(graph, &readers),
             readers,
         };
         for (kind, samples) in batches.kinds() {
             let micro_batches = if kind == PhaseKind::Train { settings.micro_batches } else { MicroBatches::One };
-            let order = order::order(graph, &lowering.buckets, kind, micro_batches);
             lowering.phases.push(Fragments {
                 kind,
                 samples,
                 micro: (0..micro_batches.count()).map(|_| Micro::empty(nodes)).collect(),
-                near: Near::new(graph, &lowering.readers),
-                order,
+                order: Vec::new(),
                 raw: HashMap::default(),
                 done: HashMap::default(),
                 joined: HashSet::default(),
@@ -188,18 +190,26 @@ impl<'a> Lowering<'a> {
         let of_rows = |rows: Range<usize>| -> Result<Vec<Vec<Part>>> {
             nodes.iter().map(|&node| plan.parts_of_node(self.graph, node, &splits[node], rows.clone())).collect()
         };
+        let uses = |(&node, parts): (&NodeId, Vec<Part>)| {
+            let params = self.graph.nodes[node].params.len();
+            (0..params).map(|param| Arc::new(store::uses(&parts, param))).collect()
+        };
+        let uses = nodes.iter().zip(of_rows(0..MANY_SAMPLES)?).map(uses).collect();
         let of_phase = |f: &Fragments| {
             let count = f.micro.len();
             (0..count).map(|micro| of_rows(split_range(f.samples, count, micro))).collect::<Result<_>>()
         };
         let parts = self.phases.iter().map(of_phase).collect::<Result<_>>()?;
-        Ok(NewParts { nodes, parts })
+        Ok(NewParts { nodes, uses, parts })
     }
 
     /// All passes, for the nodes that changed and what is around them.
     fn apply(&mut self, new: NewParts) {
-        let NewParts { nodes, parts } = new;
-        let changed_buckets = self.lay_buckets(&nodes);
+        let NewParts { nodes, uses, parts } = new;
+        for (&node, uses) in nodes.iter().zip(uses) {
+            self.uses[node] = uses;
+        }
+        let changed_buckets = self.lay_buckets();
         let changed: HashSet<NodeId> = nodes.iter().copied().collect();
         for (mut fragments, parts) in std::mem::take(&mut self.phases).into_iter().zip(parts) {
             let mut changes = Changes::default();
@@ -221,14 +231,7 @@ impl<'a> Lowering<'a> {
     }
 
     /// Lays parameters into buckets; those that were there before and those that are there now, where they differ.
-    fn lay_buckets(&mut self, changed: &[NodeId]) -> [Vec<Arc<Bucket>>; 2] {
-        for &node in changed {
-            // Who uses which parameter does not depend on the number of samples.
-            let of_node = self.plan.parts_of_node(self.graph, node, &self.splits[node], 0..usize::MAX >> 16);
-            let parts = of_node.unwrap_or_default(); // it was split so before, or else nothing had been changed
-            let params = self.graph.nodes[node].params.len();
-            self.uses[node] = (0..params).map(|param| Arc::new(store::uses(&parts, param))).collect();
-        }
+    fn lay_buckets(&mut self) -> [Vec<Arc<Bucket>>; 2] {
         let old: HashMap<BucketKey, Arc<Bucket>> = self.buckets.drain(..).map(|b| (b.key, b)).collect();
         let mut made = Vec::new();
         let buckets = store::buckets(self.graph, &self.plan.store, &self.uses);
@@ -283,27 +286,28 @@ impl<'a> Lowering<'a> {
         fragments.order = order::order(self.graph, &self.buckets, fragments.kind, micro_batches);
         let touched = fragments.take(changes);
         let alone: Vec<&Arc<Bucket>> = self.buckets.iter().filter(|b| b.trained && b.group.len() == 1).collect();
-        let scope = Scope::new(fragments, &touched, &alone);
+        let Fragments { kind, order, raw, done, joined, first_uses, .. } = fragments;
+        let scope = Scope::new(&self.near, &Known { order, raw, done, joined, alone: &alone }, &touched);
         let defers = self.settings.defer_updates;
         let new: HashSet<BucketKey> = new_buckets.iter().map(|b| b.key).collect();
         let used_elsewhere = |b: &Bucket| new.contains(&b.key) || scope.holds(b);
         let left = self.buckets.iter().filter(|b| defers && waits::may_wait(b) && used_elsewhere(b));
         let left: Vec<&Arc<Bucket>> = left.collect();
-        let users: HashSet<NodeId> = left.iter().flat_map(|b| b.entries.iter().map(|e| e.of.0)).collect();
+        let mut watched = scope.watched();
+        watched.extend(left.iter().flat_map(|b| b.entries.iter().map(|e| e.of.0)));
 
-        let Fragments { kind, order, raw, done, joined, first_uses, .. } = fragments;
         let mut here: Vec<SegmentKey> = Vec::new();
         let mut placed: Vec<Arc<Segment>> = Vec::new();
         for key in order.iter() {
-            if scope.again.contains(key) {
+            if scope.begins_anew(key) {
                 here.push(*key);
                 placed.extend(raw.get(key).cloned());
-            } else if key.node().map_or(defers, |node| scope.seen.contains(&node) || users.contains(&node)) {
+            } else if key.node().map_or(defers, |node| scope.sees(node) || watched.contains(node)) {
                 placed.extend(done.get(key).cloned());
             }
         }
-        let mut work = Work::new(placed);
-        joined.retain(|pair| !pair.iter().any(|node| scope.nodes.contains(node)));
+        let mut work = Work::new(placed, watched);
+        joined.retain(|pair| !pair.iter().any(|&node| scope.nodes.contains(node)));
         let alone = alone.iter().copied().filter(|b| scope.holds(b));
         fuse::fuse(&mut work, &here, alone, &self.settings.devices, joined);
         for key in order.iter().filter(|key| scope.awaits(key)) {
@@ -316,89 +320,6 @@ impl<'a> Lowering<'a> {
             waits::defer(&mut work, order, done, &self.buckets, first_uses, self.plan.ranks);
         }
         done.extend(work.into_segments().map(|segment| (segment.key, segment)));
-    }
-}
-
-/// How far a change reaches.
-struct Scope {
-    /// Nodes whose kernels may now be joined otherwise.
-    nodes: BTreeSet<NodeId>,
-    /// The segments that the passes begin with anew: those of these nodes, and of buckets that changed or whose updates may be joined.
-    again: HashSet<SegmentKey>,
-    /// Other nodes whose messages may now be waited for elsewhere.
-    waiting: BTreeSet<NodeId>,
-    /// Nodes whose tasks touch the buffers of any of them.
-    seen: BTreeSet<NodeId>,
-}
-
-impl Scope {
-    fn new(fragments: &Fragments, touched: &HashSet<SegmentKey>, alone: &[&Arc<Bucket>]) -> Self {
-        let Fragments { near, order, raw, done, joined, .. } = fragments;
-        let keys = |b: &Bucket| [SegmentKey::Exchange(b.key), SegmentKey::Update(b.key)];
-        let mut nodes: BTreeSet<NodeId> = touched.iter().filter_map(SegmentKey::node).collect();
-        for bucket in alone.iter().filter(|b| keys(b).iter().any(|key| touched.contains(key))) {
-            nodes.extend(bucket.entries.iter().map(|e| e.of.0));
-        }
-        near.spread(&mut nodes);
-        close(&mut nodes, joined, alone);
-        let mut again: HashSet<SegmentKey> = touched.iter().filter(|key| key.node().is_none()).copied().collect();
-        again.extend(alone.iter().filter(|b| b.entries.iter().any(|e| nodes.contains(&e.of.0))).flat_map(|b| keys(b)));
-        let (inside, outside): (Vec<SegmentKey>, Vec<SegmentKey>) = order
-            .iter()
-            .filter(|key| key.node().is_some())
-            .partition(|key| key.node().is_some_and(|n| nodes.contains(&n)));
-        again.extend(&inside);
-        let mut seen = nodes.clone();
-        near.spread(&mut seen);
-        // A message from elsewhere is concerned if a task of these nodes waits for it, or touches a buffer of its node.
-        let mut waiting: BTreeSet<NodeId> = BTreeSet::new();
-        for task in inside.iter().filter_map(|key| raw.get(key)).flat_map(|segment| &segment.tasks) {
-            task.touches(|_, buffer, _| waiting.extend(buffer.owner.node().filter(|node| !nodes.contains(node))));
-        }
-        let near_by =
-            |key: &&SegmentKey| key.node().is_some_and(|node| seen.contains(&node) && !waiting.contains(&node));
-        let mut waited: Vec<NodeId> = Vec::new();
-        for segment in outside.iter().filter(near_by).filter_map(|key| done.get(key)).filter(|s| s.messages > 0) {
-            let here = |awaited: &Await| matches!(awaited, Await::Before(task) if again.contains(&task.segment));
-            if segment.tasks.iter().flat_map(|task| &task.awaited).any(here) {
-                waited.extend(segment.key.node());
-            }
-        }
-        waiting.extend(waited);
-        let mut around = waiting.clone();
-        near.spread(&mut around);
-        seen.extend(around);
-        Self { nodes, again, waiting, seen }
-    }
-
-    /// Whether it reaches a parameter of a bucket.
-    fn holds(&self, bucket: &Bucket) -> bool {
-        bucket.entries.iter().any(|e| self.nodes.contains(&e.of.0))
-    }
-
-    /// Whether messages of a segment may now be waited for elsewhere.
-    fn awaits(&self, key: &SegmentKey) -> bool {
-        self.again.contains(key) || key.node().is_some_and(|node| self.waiting.contains(&node))
-    }
-}
-
-/// Adds all nodes whose tasks were joined with those of these nodes, and all that share a bucket which one rank holds.
-fn close(nodes: &mut BTreeSet<NodeId>, joined: &HashSet<[NodeId; 2]>, alone: &[&Arc<Bucket>]) {
-    loop {
-        let before = nodes.len();
-        for [a, b] in joined {
-            if nodes.contains(a) != nodes.contains(b) {
-                nodes.extend([a, b]);
-            }
-        }
-        for bucket in alone {
-            if bucket.entries.iter().any(|e| nodes.contains(&e.of.0)) {
-                nodes.extend(bucket.entries.iter().map(|e| e.of.0));
-            }
-        }
-        if nodes.len() == before {
-            return;
-        }
     }
 }
 

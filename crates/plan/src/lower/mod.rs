@@ -12,13 +12,14 @@
 mod again;
 mod bucket;
 mod fuse;
-mod near;
 mod operator;
 mod order;
+mod scope;
 mod segment;
 mod store;
 mod tensor;
 mod waits;
+mod work;
 
 use crate::memory;
 use crate::plan::Plan;

@@ -1,6 +1,6 @@
 //! The waits pass: until when each message is under way, and which updates are left to the next step.
 
-use super::near::{At, Work};
+use super::work::{At, Work};
 use crate::hash::HashMap;
 use crate::key::{BucketKey, BufferKey, BufferRole, SegmentKey, TaskKey};
 use crate::schedule::{Await, Bucket, Segment, TaskKind};
@@ -12,26 +12,20 @@ pub(super) fn awaits(work: &mut Work, key: &SegmentKey) {
     if work.segment(key).is_none_or(|segment| segment.messages == 0) {
         return;
     }
-    for message in work.tasks(key) {
-        if work.task(message).is_message() {
-            let awaited = of_message(work, message);
-            if work.task(message).awaited != awaited {
-                work.awaited(message, awaited);
-            }
+    let mut awaited = Vec::new();
+    for at in work.places(key) {
+        if work.task(at).is_message() {
+            awaited.clear();
+            work.task(at).touches(|rank, buffer| awaited.push(of_rank(work, at, rank, buffer)));
+            work.set_awaited(at, &awaited);
         }
     }
 }
 
-fn of_message(work: &Work, message: At) -> Vec<Await> {
-    let of_rank = |rank: usize, buffer: BufferKey| {
-        let names = same_memory(buffer);
-        let users = names.iter().flat_map(|name| work.users(rank, *name));
-        let next = users.filter(|&at| at > message).min();
-        next.map_or(Await::StepEnd, |at| Await::Before(task_key(work, at)))
-    };
-    let mut awaited = Vec::new();
-    work.task(message).touches(|rank, buffer, _| awaited.push(of_rank(rank, buffer)));
-    awaited
+fn of_rank(work: &Work, message: At, rank: usize, buffer: BufferKey) -> Await {
+    let names = same_memory(buffer);
+    let next = names.iter().flatten().filter_map(|&name| work.next_user(message, rank, name)).min();
+    next.map_or(Await::StepEnd, |at| Await::Before(task_key(work, at)))
 }
 
 fn task_key(work: &Work, at: At) -> TaskKey {
@@ -40,13 +34,13 @@ fn task_key(work: &Work, at: At) -> TaskKey {
 
 /// The names under which tasks that come after a message touch its memory. (Gradients of single parameters are not among them: they are all
 /// written before their bucket leaves.)
-fn same_memory(buffer: BufferKey) -> Vec<BufferKey> {
-    let named = |role| BufferKey { role, ..buffer };
-    match buffer.role {
-        BufferRole::BucketGrads => vec![buffer, named(BufferRole::ShareOfGrads)],
-        BufferRole::BucketParams => vec![buffer, named(BufferRole::ShareOfParams)],
-        _ => vec![buffer],
-    }
+fn same_memory(buffer: BufferKey) -> [Option<BufferKey>; 2] {
+    let share = match buffer.role {
+        BufferRole::BucketGrads => Some(BufferRole::ShareOfGrads),
+        BufferRole::BucketParams => Some(BufferRole::ShareOfParams),
+        _ => None,
+    };
+    [Some(buffer), share.map(|role| BufferKey { role, ..buffer })]
 }
 
 /// Whether a rank may wait for the gradients of a bucket: only then anything of it is left to the next step. Shared updates are gathered at once.

@@ -106,7 +106,7 @@ impl<'a> Feeds<'a> {
                     threads: threads(config),
                     rows: rows_ahead(config, mine).min(2 * len + mine),
                     ranks: ranks.clone(),
-                    start: progress.epoch * len as u64 + progress.step_in_epoch * batch as u64,
+                    start: progress.epoch * len as u64 + progress.position,
                     end: options.epochs.max(progress.epoch) * len as u64,
                 },
             )?),

@@ -57,9 +57,9 @@ pub(super) fn first_summary(
 /// The epoch that training stands in the middle of.
 pub(super) fn partial(r: &Resolved, progress: &TrainState) -> Option<PartialEpoch> {
     let scores = progress.scores;
-    (progress.step_in_epoch > 0).then(|| PartialEpoch {
+    (progress.position > 0).then(|| PartialEpoch {
         epoch: progress.epoch + 1,
-        steps: progress.step_in_epoch,
+        steps: progress.position.div_ceil(r.options.batch.samples() as u64),
         of_steps: r.options.batch.steps_per_epoch(r.data.samples()) as u64,
         samples: scores.count as u64,
         train_loss: scores.loss(),

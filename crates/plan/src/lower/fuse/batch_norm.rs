@@ -4,8 +4,7 @@
 //! Where a convolution makes the activation's gradient, the derivative has gone into that convolution before: it then reads the activation once,
 //! not twice.
 
-use super::super::near::{At, Work};
-use super::writes;
+use super::super::work::{At, Work};
 use crate::key::BufferKey;
 use paceline_base::kernel::{Fusion, Kernel};
 use paceline_base::op::Activation;
@@ -43,7 +42,7 @@ fn find(work: &Work, derivative: At, fusions: &[Fusion]) -> Option<(Activation, 
     let between = derivative..=last;
     let kept = |buffer: BufferKey| {
         let users = work.users(rank, buffer);
-        !users.iter().any(|&at| at != derivative && between.contains(&at) && writes(work, at, rank, buffer))
+        !users.iter().any(|&at| at != derivative && between.contains(&at) && work.task(at).writes_buffer(rank, buffer))
     };
     let all = first == derivative && readers.iter().all(takes) && kept(gradient) && kept(saved);
     all.then(|| (function, readers.to_vec()))

@@ -1,7 +1,7 @@
 //! `backward-weights; update` → one kernel that never stores the gradient, where one rank alone holds the parameters.
 
-use super::super::near::Work;
-use crate::key::{BufferKey, BufferRole, SegmentKey};
+use super::super::work::Work;
+use crate::key::{BufferRole, SegmentKey};
 use crate::schedule::{Bucket, BucketEntry, Buffer, Task, TaskKind, param_buffer};
 use paceline_base::kernel::{Call, Kernel};
 
@@ -10,13 +10,6 @@ pub(super) fn join(work: &mut Work, bucket: &Bucket) {
     for entry in &bucket.entries {
         join_entry(work, bucket, entry);
     }
-}
-
-/// Whether a task touches these values or their gradient.
-fn touches(task: &Task, rank: usize, buffer: BufferKey) -> bool {
-    let mut found = false;
-    task.touches(|r, b, _| found |= (r, b) == (rank, buffer));
-    found
 }
 
 fn join_entry(work: &mut Work, bucket: &Bucket, entry: &BucketEntry) {
@@ -49,7 +42,7 @@ fn join_entry(work: &mut Work, bucket: &Bucket, entry: &BucketEntry) {
     let TaskKind::Update(Call { kernel: Kernel::Update { rule, .. }, .. }) = &updated.kind else { return };
     let (dims, bias, rule) = (*dims, *bias, *rule);
     // The update must come after everybody who still reads the old values; they are all of this operator.
-    let reads = |task: &Task| touches(task, rank, entry.values(0));
+    let reads = |task: &Task| task.touches_buffer(rank, entry.values(0));
     let last_reader = segment.tasks.iter().rposition(reads).unwrap_or(gradient).max(gradient);
     let mut new_args = vec![args[0], args[1]];
     let template = task.clone();

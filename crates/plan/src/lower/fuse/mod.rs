@@ -5,9 +5,9 @@ mod dense_update;
 mod pool;
 
 use super::Devices;
-use super::near::{At, Work};
+use super::work::{At, Work};
 use crate::hash::HashSet;
-use crate::key::{BufferKey, SegmentKey};
+use crate::key::SegmentKey;
 use crate::schedule::Bucket;
 use paceline_base::kernel::{Call, Fusion, Kernel};
 use paceline_base::op::Activation;
@@ -30,7 +30,7 @@ pub(super) fn fuse<'b>(
     let rules: [Rule; 4] = [with_activation, pool::with_pool, through_activation, batch_norm::through_activation];
     for rule in rules {
         for key in segments {
-            for at in work.tasks(key) {
+            for at in work.places(key) {
                 let fusions = &devices.of(work.task(at).rank).fusions;
                 if !fusions.is_empty() && work.call(at).is_some() {
                     let others = rule(work, at, fusions);
@@ -114,11 +114,4 @@ fn through_activation(work: &mut Work, first: At, fusions: &[Fusion]) -> Vec<At>
     work.edit(first, |call| *call = joined);
     work.remove(second);
     vec![second]
-}
-
-/// Whether a task of a rank writes this buffer.
-fn writes(work: &Work, at: At, rank: usize, buffer: BufferKey) -> bool {
-    let mut found = false;
-    work.task(at).touches(|r, b, writes| found |= writes && (r, b) == (rank, buffer));
-    found
 }

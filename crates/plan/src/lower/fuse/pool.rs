@@ -1,7 +1,7 @@
 //! `conv with activation; max-pool` → one kernel that never stores the image between them, and backward the same:
 //! the gradients of the convolution read the pool's gradient through its codes, so that nobody spreads it in memory.
 
-use super::super::near::{At, Work};
+use super::super::work::{At, Work};
 use crate::key::BufferKey;
 use paceline_base::kernel::{Fusion, Kernel};
 use paceline_base::op::Activation;
