@@ -126,7 +126,7 @@ struct Work<'a> {
 }
 
 enum Timed {
-    Kernel(Call),
+    Kernel(Box<Call>),
     Load(BufferId, usize),
 }
 
@@ -145,7 +145,7 @@ impl<'a> Work<'a> {
                     let Some(placed) = memory.call(0, call) else { continue };
                     let kernel = &placed.kernel;
                     names.push((KernelShape::of(kernel).to_string(), kernel.flops(), 4.0 * kernel.traffic().max(1.0)));
-                    tasks.push(Timed::Kernel(placed));
+                    tasks.push(Timed::Kernel(Box::new(placed)));
                 }
                 _ => {}
             }

@@ -9,6 +9,7 @@ use paceline_base::collective::Collective;
 use paceline_base::kernel::{Call, Kernel};
 use paceline_base::optim::Rule;
 use paceline_base::region::Region;
+use paceline_base::units::DType;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -100,7 +101,9 @@ impl Steps {
             Phase { kind: PhaseKind::Train, samples: 1, segments: vec![Arc::new(segment)], first_uses: Vec::new() };
         let schedule = Schedule {
             ranks: self.ranks,
+            dtypes: vec![DType::F32; self.ranks],
             rule: Rule::Sgd,
+            metrics: [].into(),
             buckets: Vec::new(),
             phases: vec![phase],
             memory: Vec::new(),

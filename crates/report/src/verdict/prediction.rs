@@ -7,8 +7,11 @@ use paceline_record::StepTimes;
 /// The difference, relative to the prediction, beyond which it is said.
 const FAR: f64 = 0.25;
 
+/// What of a time split belongs to a kind of task.
+type Seconds = fn(&TimeSplit) -> f64;
+
 /// Kinds of tasks, as a prediction tells them apart. What is moved and what is waited for is one: how long ranks wait for each other follows from both.
-const CLASSES: [(&str, fn(&TimeSplit) -> f64); 4] = [
+const CLASSES: [(&str, Seconds); 4] = [
     ("compute", |split| split.compute),
     ("communication", |split| split.wait + split.transfer),
     ("update", |split| split.update),
@@ -22,9 +25,7 @@ pub(crate) fn far_off(times: &StepTimes) -> Option<Verdict> {
     if !(predicted.is_finite() && predicted > 0.0) || (measured / predicted - 1.0).abs() <= FAR {
         return None;
     }
-    let mean = |splits: &[TimeSplit], of: fn(&TimeSplit) -> f64| {
-        splits.iter().map(of).sum::<f64>() / splits.len().max(1) as f64
-    };
+    let mean = |splits: &[TimeSplit], of: Seconds| splits.iter().map(of).sum::<f64>() / splits.len().max(1) as f64;
     let slower = measured > predicted;
     let difference = |of| mean(&times.measured_split, of) - mean(&times.predicted_split, of);
     let known = !times.measured_split.is_empty() && !times.predicted_split.is_empty();
