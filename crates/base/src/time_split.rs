@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::iter::Sum;
-use std::ops::{Add, AddAssign};
+use std::ops::{Add, AddAssign, Sub};
 
 use crate::number;
 
@@ -103,13 +103,19 @@ impl TimeSplit {
         if !total.is_finite() || total <= 0.0 {
             return TimeSplit::default();
         }
+        self.over(total)
+    }
+
+    /// Each activity divided by the same number.
+    #[must_use]
+    pub fn over(&self, divisor: f64) -> TimeSplit {
         TimeSplit {
-            input: self.input / total,
-            compute: self.compute / total,
-            wait: self.wait / total,
-            transfer: self.transfer / total,
-            update: self.update / total,
-            checkpoint: self.checkpoint / total,
+            input: self.input / divisor,
+            compute: self.compute / divisor,
+            wait: self.wait / divisor,
+            transfer: self.transfer / divisor,
+            update: self.update / divisor,
+            checkpoint: self.checkpoint / divisor,
         }
     }
 }
@@ -120,6 +126,14 @@ impl Add for TimeSplit {
     fn add(mut self, other: TimeSplit) -> TimeSplit {
         self += other;
         self
+    }
+}
+
+impl Sub for TimeSplit {
+    type Output = TimeSplit;
+
+    fn sub(self, other: TimeSplit) -> TimeSplit {
+        self + other.over(-1.0)
     }
 }
 

@@ -38,7 +38,7 @@ fn main() -> Result<()> {
     let hybrid = parse(include_str!("../../../examples/hybrid-plan.toml"), "hybrid-plan.toml")?;
     for (name, plan) in [("mirrored", &mirrored), ("hybrid", &hybrid)] {
         let schedule = lower(&model, plan, &batches, &Settings::new(adam, kind.clone()))?;
-        let prediction = simulate(&schedule, 0, &Cluster::threads());
+        let prediction = simulate(&schedule, 0, &Cluster::guess(schedule.ranks));
         println!("{name}: {} tasks a step", schedule.phases[0].tasks().count());
         for rank in 0..plan.ranks {
             let received: u64 = prediction.bytes.iter().map(|to| to[rank]).sum();

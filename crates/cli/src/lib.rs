@@ -34,8 +34,8 @@ pub use paceline_prepare as prepare;
 pub use paceline_record as record;
 pub use paceline_report as report;
 pub use paceline_run::{
-    BenchSetting, DemoStep, Finished, KernelBench, KernelLine, KernelReport, Live, Place, ProcessGroup, Recorded,
-    Resolved, Silent, Started, Watcher, bench_kernels, bench_model, demo, forget_kernels, request_stop, resolve, saved,
-    train, train_among,
+    BenchSetting, DemoStep, Finished, Forecast, KernelBench, KernelLine, KernelReport, Live, Measured, Place,
+    ProcessGroup, Recorded, Resolved, Silent, Started, Watcher, bench_kernels, bench_model, demo, forget_kernels,
+    request_stop, resolve, resolve_on, saved, train, train_among,
 };
 pub use paceline_system as system;

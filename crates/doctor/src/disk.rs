@@ -47,7 +47,9 @@ impl Drop for Scratch {
 
 /// Measures in a temporary file of `folder`. An error says in words why it cannot be written to.
 pub(crate) fn measure(folder: &Path) -> Result<Disk, String> {
-    let scratch = Scratch(folder.join(format!(".paceline-doctor.{}.tmp", std::process::id())));
+    // Hosts that share a folder may have the same process numbers.
+    let name = format!(".paceline-doctor.{}.{}.tmp", paceline_system::host_name(), std::process::id());
+    let scratch = Scratch(folder.join(name));
     let fail = |e: std::io::Error| format!("cannot write to {}: {e}", folder.display());
     let mut file = File::create(&scratch.0).map_err(fail)?;
     // Bytes that no disk can fold away.

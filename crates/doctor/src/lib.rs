@@ -1,7 +1,7 @@
 //! What this machine, or every host of a job, can do; and what will hurt.
 //!
-//! Each host measures itself (`speed`, `disk`), at the same time as the others; then every pair of hosts measures its link
-//! (`link`), one pair at a time. What follows from the figures is a pure function of them ([`warnings`]).
+//! Each host measures itself (`speed`, `disk`, `kernels`, `step`), at the same time as the others; then every pair of hosts measures its link, and two
+//! processes of one host theirs (`link`, `exchange`), one pair at a time. What follows from the figures is a pure function of them ([`warnings`]).
 //!
 //! ```no_run
 //! use paceline_doctor::{doctor, warnings, write_cluster_file};
@@ -17,16 +17,21 @@
 //! ```
 
 mod disk;
+mod exchange;
+mod kept;
+mod kernels;
 mod link;
 mod speed;
+mod step;
 mod warn;
 
+pub use kept::{keep, kept_file, last};
 pub use warn::{Topic, Warning, warnings};
 
 use paceline_base::{Error, Result};
 use paceline_comm::{World, agree};
 use paceline_kernels::cpu::{Isa, peak_flops};
-use paceline_plan::{ClusterFile, Host, Link};
+use paceline_plan::{ClusterFile, Host, Link, ProcessLink};
 use paceline_system::{atomic, machine};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -79,6 +84,7 @@ pub fn doctor(folder: &Path, world: &mut World, say: &dyn Fn(&str)) -> Result<Di
     let hosts = world.hosts().to_vec();
     let leaders: Vec<usize> = (0..hosts.len()).filter(|&p| !hosts[..p].contains(&hosts[p])).collect();
     let me = world.process();
+    let mut ranks = if hosts.len() > 1 { world.ranks(1)? } else { Vec::new() };
     let mine = if leaders.contains(&me) {
         let processes = hosts.iter().filter(|host| **host == hosts[me]).count();
         let report = host(&hosts[me], processes, folder, say);
@@ -86,27 +92,46 @@ pub fn doctor(folder: &Path, world: &mut World, say: &dyn Fn(&str)) -> Result<Di
     } else {
         Ok(Vec::new())
     };
+    if let Some(comm) = ranks.first_mut() {
+        link::meet(&mut **comm)?; // here others sleep; in what follows they would take a core from those that measure
+    }
     let mine = agree(world, mine)?;
     let all = world.gather(&mine)?;
     let parse =
         |&p: &usize| serde_json::from_slice(&all[p]).map_err(|e| Error::internal(format!("of process {p}: {e}")));
-    let mut hosts: Vec<HostReport> = leaders.iter().map(parse).collect::<Result<_>>()?;
+    let mut reports: Vec<HostReport> = leaders.iter().map(parse).collect::<Result<_>>()?;
     let mut links = Vec::new();
-    if leaders.len() > 1 {
-        say("links between hosts");
-        let mut ranks = world.ranks(1)?;
-        for (pair, figures) in link::measure(&mut *ranks[0], &leaders)? {
-            let [a, b] = pair;
+    if let Some(comm) = ranks.first_mut() {
+        say("links");
+        let place = |process: usize| leaders.iter().position(|&l| hosts[l] == hosts[process]).unwrap_or(0);
+        let mut pairs: Vec<[usize; 2]> = (0..leaders.len())
+            .flat_map(|a| (a + 1..leaders.len()).map(move |b| [a, b]))
+            .map(|p| p.map(|i| leaders[i]))
+            .collect();
+        // Of each host the first process and the next.
+        pairs.extend(leaders.iter().filter_map(|&l| Some([l, (l + 1..hosts.len()).find(|&p| hosts[p] == hosts[l])?])));
+        for ([a, b], figures) in link::measure(&mut **comm, &pairs)? {
+            let link::Figures { latency, bandwidth, skew, exchange } = figures;
+            let (points, slows) = (Some(exchange.points), Some(exchange.slows));
+            let (a, b) = (place(a), place(b));
+            if a == b {
+                reports[a].host.processes =
+                    Some(ProcessLink { latency_s: latency, bandwidth, exchange: points, slows });
+                continue;
+            }
             if a == 0 {
-                hosts[b].clock_skew_s = figures.skew;
+                reports[b].clock_skew_s = skew;
             }
             links.push(Link {
-                hosts: [hosts[a].host.name.clone(), hosts[b].host.name.clone()],
-                latency_s: figures.latency,
-                bandwidth: figures.bandwidth,
+                hosts: [reports[a].host.name.clone(), reports[b].host.name.clone()],
+                latency_s: latency,
+                bandwidth,
+                exchange: points,
+                slows,
             });
         }
     }
+    let hosts = reports;
     Ok(Diagnosis { format: 1, hosts, links })
 }
 
@@ -123,6 +148,10 @@ fn host(name: &str, processes: usize, folder: &Path, say: &dyn Fn(&str)) -> Resu
     say("memory");
     let memory_bandwidth_per_core = speed::memory(1, free);
     let memory_bandwidth = if about.cores > 1 { speed::memory(about.cores, free) } else { memory_bandwidth_per_core };
+    say("kernels");
+    let kernels = kernels::measure(about.cores, flops_per_core, free)?;
+    let threads_exchange = (about.cores > 1).then(exchange::of_threads).transpose()?;
+    let step = step::measure(&kernels)?;
     say("disk");
     let folder = disk::existing(folder);
     let disk = disk::measure(&folder);
@@ -145,6 +174,10 @@ fn host(name: &str, processes: usize, folder: &Path, say: &dyn Fn(&str)) -> Resu
             disk_write: figures.as_ref().map(|d| d.write),
             disk_read: figures.as_ref().and_then(|d| d.read),
             disk_sync_s: figures.as_ref().map(|d| d.sync),
+            step_s: Some(step),
+            threads_exchange,
+            processes: None,
+            kernels,
         },
         os: about.os,
         free_memory_bytes: free,
@@ -210,7 +243,7 @@ mod tests {
         let diagnosis =
             doctor(&folder.path().join("runs"), &mut World::alone(), &|what| said.borrow_mut().push(what.to_string()))
                 .unwrap();
-        assert_eq!(*said.borrow(), ["processor", "memory", "disk"]);
+        assert_eq!(*said.borrow(), ["processor", "memory", "kernels", "disk"]);
         let host = &diagnosis.hosts[0];
         assert_eq!((diagnosis.hosts.len(), diagnosis.links.len(), host.processes), (1, 0, 1));
         assert!(host.disk_problem.as_ref().is_none_or(|p| p.contains("page cache")), "{host:?}");

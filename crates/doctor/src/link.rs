@@ -1,9 +1,10 @@
 //! Latency, bandwidth and clocks between pairs of hosts, through the same `Comm` that training uses.
 //!
-//! One pair at a time, all others wait. The first of a pair leads: it sends a small message and the second answers with
+//! One pair at a time, all others wait. After that the two add up numbers together (`exchange`). The first of a pair leads: it sends a small message and the second answers with
 //! its clock, many times; then the first sends a large one and gets a small answer, and asks for a large one. Slow links get smaller messages, so
 //! that a hundred megabits do not take minutes.
 
+use crate::exchange::{self, Exchange};
 use paceline_base::Result;
 use paceline_comm::{Collective, Comm, GroupId, host};
 use paceline_kernels::cpu::zeros;
@@ -19,7 +20,7 @@ const ELEMENTS: (f64, f64) = (4e6, 64e3);
 const SECONDS: f64 = 0.25;
 
 /// What was measured of a pair.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Figures {
     /// Seconds of a small message, one way.
     pub latency: f64,
@@ -27,34 +28,61 @@ pub(crate) struct Figures {
     pub bandwidth: f64,
     /// How much the clock of the second is ahead.
     pub skew: f64,
+    /// All-reduces of the two.
+    pub exchange: Exchange,
 }
 
-/// Measures all pairs of `ranks`. All ranks of `comm` must call it, and all get the answer; a pair is named by places in `ranks`.
-pub(crate) fn measure(comm: &mut dyn Comm, ranks: &[usize]) -> Result<Vec<([usize; 2], Figures)>> {
+/// Returns when all ranks have come; those that wait sleep.
+pub(crate) fn meet(comm: &mut dyn Comm) -> Result<()> {
     let everybody: Vec<usize> = (0..comm.size()).collect();
     let all = comm.group(&everybody)?;
-    let pairs: Vec<[usize; 2]> = (0..ranks.len()).flat_map(|a| (a + 1..ranks.len()).map(move |b| [a, b])).collect();
-    let mut found = vec![0.0; 3 * pairs.len()];
-    let mut line = Line { comm, peer: 0, seq: 0 };
-    for (i, &[a, b]) in pairs.iter().enumerate() {
+    Line { comm, peer: 0, seq: 0 }.meet(all)
+}
+
+/// Numbers of a pair's messages: far more than it has.
+const PAIR: u64 = 1 << 24;
+
+/// Measures some pairs of ranks, the lower first. All ranks of `comm` must call it, and all get the answer. It follows [`meet`].
+pub(crate) fn measure(comm: &mut dyn Comm, pairs: &[[usize; 2]]) -> Result<Vec<([usize; 2], Figures)>> {
+    let everybody: Vec<usize> = (0..comm.size()).collect();
+    let all = comm.group(&everybody)?;
+    let mut found = Vec::with_capacity(pairs.len());
+    let mut line = Line { comm, peer: 0, seq: PAIR };
+    for (i, pair) in pairs.iter().enumerate() {
         line.meet(all)?;
-        let me = line.comm.rank();
-        if me == ranks[a] {
-            line.peer = ranks[b];
-            let figures = line.lead()?;
-            found[3 * i..3 * i + 3].copy_from_slice(&[figures.latency, figures.bandwidth, figures.skew]);
-        } else if me == ranks[b] {
-            line.peer = ranks[a];
-            line.follow()?;
+        let mut mine = Vec::new();
+        if let Some(end) = pair.iter().position(|&rank| rank == line.comm.rank()) {
+            line.peer = pair[1 - end];
+            let figures = match end {
+                0 => Some(line.lead()?),
+                _ => line.follow().map(|()| None)?,
+            };
+            let group = line.comm.group(pair)?;
+            let mut exchanging = exchange::Pair { comm: line.comm, group, seq: line.seq + PAIR };
+            let exchange = exchanging.measure()?;
+            if let Some((latency, bandwidth, skew)) = figures {
+                mine = vec![latency, bandwidth, skew, exchange.slows];
+                mine.extend(exchange.points.into_iter().flatten());
+            }
         }
         // The same numbers everywhere, however many messages a pair exchanged.
-        line.seq = (i as u64 + 1) << 32;
+        line.seq = PAIR * (4 * i as u64 + 4);
+        mine.resize(FIGURES, 0.0);
+        let sums = line.sum(all, &mine)?;
+        let points = sums[4..].as_chunks::<2>().0.iter().copied().filter(|p| p[1] > 0.0).collect();
+        let figures = Figures {
+            latency: sums[0],
+            bandwidth: sums[1],
+            skew: sums[2],
+            exchange: Exchange { points, slows: sums[3] },
+        };
+        found.push((*pair, figures));
     }
-    let sums = line.sum(all, &found)?;
-    let figures =
-        sums.as_chunks::<3>().0.iter().map(|&[latency, bandwidth, skew]| Figures { latency, bandwidth, skew });
-    Ok(pairs.into_iter().zip(figures).collect())
+    Ok(found)
 }
+
+/// How many figures a pair has: four, and the points of its exchanges.
+const FIGURES: usize = 4 + 2 * exchange::POINTS;
 
 /// One end of a pair.
 struct Line<'a> {
@@ -98,7 +126,8 @@ impl Line<'_> {
         self.comm.wait(ticket).map(drop)
     }
 
-    fn lead(&mut self) -> Result<Figures> {
+    /// Latency, bandwidth, and how much the other's clock is ahead.
+    fn lead(&mut self) -> Result<(f64, f64, f64)> {
         let mut pings = Vec::with_capacity(PINGS);
         let (mut skew, mut quickest) = (0.0, f64::INFINITY);
         for _ in 0..PINGS {
@@ -125,9 +154,10 @@ impl Line<'_> {
             }
         }
         let bytes = 4.0 * elements as f64;
-        // Each trip has a small message the other way.
-        let slower = median(there).max(median(back));
-        Ok(Figures { latency: round / 2.0, bandwidth: bytes / (slower - round / 2.0).max(slower / 2.0), skew })
+        // Each trip has a small message the other way. The quickest: whatever else runs only makes it slower.
+        let quickest = |times: Vec<f64>| times.into_iter().fold(f64::INFINITY, f64::min);
+        let slower = quickest(there).max(quickest(back));
+        Ok((round / 2.0, bytes / (slower - round / 2.0).max(slower / 2.0), skew))
     }
 
     /// A large message there and a small one back, then the other way round: seconds of each.
@@ -178,12 +208,13 @@ mod tests {
     fn all_pairs_are_measured_and_all_ranks_know() {
         // Ranks 0, 2 and 3 lead their hosts; rank 1 only waits.
         let found: Vec<_> = std::thread::scope(|scope| {
-            let ranks =
-                threads(4).into_iter().map(|mut comm| scope.spawn(move || measure(&mut comm, &[0, 2, 3]).unwrap()));
+            let ranks = threads(4)
+                .into_iter()
+                .map(|mut comm| scope.spawn(move || measure(&mut comm, &[[0, 2], [0, 3], [2, 3]]).unwrap()));
             ranks.collect::<Vec<_>>().into_iter().map(|rank| rank.join().unwrap()).collect()
         });
         assert!(found.iter().all(|f| *f == found[0]));
-        assert_eq!(found[0].iter().map(|f| f.0).collect::<Vec<_>>(), [[0, 1], [0, 2], [1, 2]]);
+        assert_eq!(found[0].iter().map(|f| f.0).collect::<Vec<_>>(), [[0, 2], [0, 3], [2, 3]]);
         for (pair, figures) in &found[0] {
             assert!(figures.latency > 0.0 && figures.bandwidth > 0.0, "{pair:?}: {figures:?}");
             assert!(figures.skew.abs() < 10.0, "one clock: {figures:?}");

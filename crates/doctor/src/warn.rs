@@ -272,6 +272,10 @@ mod tests {
                 disk_write: Some(5e8),
                 disk_read: Some(1e9),
                 disk_sync_s: Some(1e-3),
+                step_s: None,
+                threads_exchange: None,
+                processes: None,
+                kernels: std::collections::BTreeMap::new(),
             },
             os: "Linux".into(),
             free_memory_bytes: 50 << 30,
@@ -285,7 +289,13 @@ mod tests {
     }
 
     fn cluster() -> Diagnosis {
-        let link = |a: &str, b: &str| Link { hosts: [a.into(), b.into()], latency_s: 5e-5, bandwidth: 1.2e9 };
+        let link = |a: &str, b: &str| Link {
+            hosts: [a.into(), b.into()],
+            latency_s: 5e-5,
+            bandwidth: 1.2e9,
+            exchange: None,
+            slows: None,
+        };
         let links = vec![link("a", "b"), link("a", "c"), link("b", "c")];
         Diagnosis { format: 1, hosts: vec![host("a"), host("b"), host("c")], links }
     }

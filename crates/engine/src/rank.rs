@@ -299,7 +299,7 @@ impl<D: Device, C: Comm> Rank<D, C> {
     }
 
     /// Where the time went since the last call.
-    pub(crate) fn take_times(&mut self) -> TimeSplit {
+    pub fn take_times(&mut self) -> TimeSplit {
         std::mem::take(&mut self.times)
     }
 

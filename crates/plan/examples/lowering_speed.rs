@@ -107,7 +107,7 @@ fn case(ranks: usize, blocks: usize, mixed: bool, repeats: usize) -> Result<()> 
     let channels = again(split(1, ranks.min(64)))?;
     let schedule = lowering.schedule();
     let simulated = median(repeats, || {
-        std::hint::black_box(simulate(&schedule, 0, &Cluster::threads()));
+        std::hint::black_box(simulate(&schedule, 0, &Cluster::guess(schedule.ranks)));
         Ok(())
     })?;
     println!(

@@ -20,7 +20,9 @@
 //! ```
 
 mod cluster_file;
+mod cost;
 mod explain;
+mod explain_time;
 mod hash;
 mod key;
 mod lower;
@@ -32,8 +34,10 @@ mod program;
 mod schedule;
 mod simulate;
 
-pub use cluster_file::{ClusterFile, Host, Link};
+pub use cluster_file::{ClusterFile, Host, Link, ProcessLink};
+pub use cost::{Cluster, KernelShape, KernelTime, Processes};
 pub use explain::{explain, placements};
+pub use explain_time::critical_path;
 pub use key::{BucketKey, BufferKey, BufferRole, SegmentKey, TaskKey};
 pub use lower::{Batches, Devices, Lowering, MicroBatches, Settings, lower};
 #[cfg(feature = "testing")]
@@ -44,4 +48,4 @@ pub use plan::{Compression, OpPlan, Parts, Plan, Store, UpdateMode};
 pub use plan_file::{parse, to_toml};
 pub use program::{Item, Placed, Program, program, programs};
 pub use schedule::{Await, Bucket, BucketEntry, Buffer, Phase, PhaseKind, Schedule, Segment, Task, TaskKind, metrics};
-pub use simulate::{Cluster, Prediction, simulate};
+pub use simulate::{Prediction, Stretch, What, simulate};

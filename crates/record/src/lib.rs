@@ -64,7 +64,7 @@ pub use progress::{ProgressRecord, ProgressWriter};
 pub use read::{RunData, read_run, read_run_toml, read_summary};
 pub use step::{EpochRecord, StepRecord};
 pub use study::{Cell, Form, Measurement, MeasurementWriter, PageCache, Study, Variant, read_study, work_of};
-pub use summary::{Exactness, InputFacts, PartialEpoch, PreparedSummary, Status, Summary, Work};
+pub use summary::{Exactness, InputFacts, PartialEpoch, PreparedSummary, Status, StepTimes, Summary, Work};
 pub use writer::{StepWriter, Written};
 
 /// The format that this version writes, and the newest that it reads.

@@ -124,6 +124,26 @@ pub struct InputFacts {
     pub shape: Vec<usize>,
 }
 
+/// What a training step was predicted to take, and what it took.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StepTimes {
+    /// The cluster file that the prediction was made from.
+    pub cluster_file: String,
+    /// Seconds of a step as predicted: the mean over an epoch.
+    #[serde(with = "number")]
+    pub predicted_s: f64,
+    /// Where each rank's time of a step was predicted to go.
+    pub predicted_split: Vec<TimeSplit>,
+    /// Seconds of a step as measured: the mean over the attempt, without evaluation and checkpoints. None before any was done.
+    #[serde(with = "number::option", skip_serializing_if = "Option::is_none")]
+    pub measured_s: Option<f64>,
+    /// Steps that it is the mean of.
+    pub steps: u64,
+    /// Where each rank's time of a step went.
+    pub measured_split: Vec<TimeSplit>,
+}
+
 /// An epoch that was begun and not finished: its steps so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -235,6 +255,9 @@ pub struct Summary {
     /// looked.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cpu: Vec<CpuUse>,
+    /// What a step was predicted to take, where a cluster file says what the hosts can do, and what it took.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step_times: Option<StepTimes>,
     /// The stages that samples went through on their way in, or images on their way to shards.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stages: Vec<StageFigures>,
@@ -306,6 +329,7 @@ impl Default for Summary {
             split: Vec::new(),
             split_fractions: TimeSplit::default(),
             cpu: Vec::new(),
+            step_times: None,
             stages: Vec::new(),
             input: None,
             prepared: None,

@@ -64,6 +64,9 @@ pub fn closing_table(summary: &Summary, checkpoints: Option<&Path>, style: Style
     };
     lines.push(("training time", format!("{}{all}", text::duration(summary.seconds_train))));
     lines.push(("throughput", format!("{} examples/s", format::rate(summary.examples_per_s))));
+    if let Some((measured, predicted)) = format::step_times(summary) {
+        lines.push(("a step", format!("{measured}; predicted {predicted}")));
+    }
     if let Some(words) = cores_used(summary) {
         lines.push(("cores used", words));
     }

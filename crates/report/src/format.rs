@@ -1,6 +1,7 @@
 //! Numbers as people write them. What needs a unit is in `paceline_base::text`; here are the figures of tables.
 
-use paceline_record::PartialEpoch;
+use paceline_base::text;
+use paceline_record::{PartialEpoch, Summary};
 
 /// The sign for "not known".
 pub(crate) const NONE: &str = "–";
@@ -104,6 +105,12 @@ pub(crate) fn list(items: &[String]) -> String {
         [one] => one.clone(),
         [first @ .., last] => format!("{} and {last}", first.join(", ")),
     }
+}
+
+/// What a step took, and what it was predicted to take, if both are known.
+pub(crate) fn step_times(summary: &Summary) -> Option<(String, String)> {
+    let times = summary.step_times.as_ref()?;
+    Some((text::duration(times.measured_s?), text::duration(times.predicted_s)))
 }
 
 #[cfg(test)]

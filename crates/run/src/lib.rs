@@ -13,6 +13,7 @@
 mod bench;
 mod demo;
 mod devices;
+mod forecast;
 mod input;
 mod limits;
 mod local_data;
@@ -28,13 +29,14 @@ mod watch;
 
 pub use bench::{BenchSetting, BenchSettingNames, KernelBench, KernelLine, KernelReport, bench_kernels, bench_model};
 pub use demo::{DemoStep, demo};
+pub use forecast::{Forecast, Measured};
 pub use input::{RunData, open_data};
 pub use local_data::{Holding, Local, Pool, Stock};
 pub use model_info::{ImageInfo, ModelInfo, Values};
 pub use prepare::{DataEngine, PrepareFinished, PrepareOptions, PrepareWatcher, prepare};
 pub use process_group::{ProcessGroup, Workers};
 pub use repeat::Recorded;
-pub use resolve::{Layout, Resolved, build_graph, build_model, read_text, resolve};
+pub use resolve::{Layout, Resolved, build_graph, build_model, read_text, resolve, resolve_on};
 pub use train::{Finished, Place, request_stop, saved, title, train, train_among};
 pub use tune::kernels::{Forgotten, forget_kernels};
 pub use tune::memory::Needs;

@@ -16,7 +16,7 @@ use paceline_system::threads::cores;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -28,6 +28,8 @@ pub struct ProcessGroup {
     world: Option<World>,
     /// What `launch` says of earlier attempts and of the hosts.
     told: Vec<String>,
+    /// The cluster file that steps are predicted from, if one was given.
+    cluster_file: Option<PathBuf>,
 }
 
 /// How a run's ranks lie in its processes.
@@ -89,7 +91,7 @@ struct Own {
 impl ProcessGroup {
     /// A run in this process alone.
     pub fn alone() -> Self {
-        Self { client: None, expected: 1, world: Some(World::alone()), told: Vec::new() }
+        Self { client: None, expected: 1, world: Some(World::alone()), told: Vec::new(), cluster_file: None }
     }
 
     /// The processes that a launcher started this one with; alone if none did. Nothing is connected yet but the line to
@@ -100,7 +102,23 @@ impl ProcessGroup {
         if expected > 1 && !world::has_mpi() {
             World::from_env()?; // says what is missing
         }
-        Ok(Self { client: LaunchClient::from_env(on_lost)?, expected, world: None, told: Vec::new() })
+        Ok(Self {
+            client: LaunchClient::from_env(on_lost)?,
+            expected,
+            world: None,
+            told: Vec::new(),
+            cluster_file: None,
+        })
+    }
+
+    /// Steps are predicted from this file, in place of this machine's last `doctor`.
+    pub fn set_cluster_file(&mut self, file: Option<PathBuf>) {
+        self.cluster_file = file;
+    }
+
+    /// The cluster file that was given.
+    pub(crate) fn cluster_file(&self) -> Option<&Path> {
+        self.cluster_file.as_deref()
     }
 
     /// Whether this process shows and records for all.
@@ -349,7 +367,7 @@ mod tests {
 
     #[test]
     fn a_strategy_for_one_process_is_refused_where_there_are_several() {
-        let group = ProcessGroup { client: None, expected: 3, world: None, told: Vec::new() };
+        let group = ProcessGroup { client: None, expected: 3, world: None, told: Vec::new(), cluster_file: None };
         let mut config = Config::default();
         assert_eq!(group.fit(&config).unwrap().strategy.name, StrategyName::MultiWorker);
         config.set("strategy.name", "mirrored").unwrap();

@@ -1,5 +1,6 @@
 //! From a configuration as written to a run that can begin: data opened, model built, plan made, every "auto" decided.
 
+use crate::forecast::Measured;
 use crate::input::{RunData, open_data};
 use crate::limits;
 use crate::process_group::Workers;
@@ -12,8 +13,9 @@ use paceline_base::{Error, Result};
 use paceline_config::{Auto, Cadence, Config, Preset, StrategyName};
 use paceline_engine::{CheckpointEvery, TrainOptions};
 use paceline_graph::{Graph, model_file, presets};
+use paceline_kernels::cpu::Isa;
 use paceline_kernels::{DeviceOptions, Tuning};
-use paceline_plan::{Batches, Compression, Plan, Schedule, Settings, Store, UpdateMode, lower};
+use paceline_plan::{Batches, Compression, Plan, Processes, Schedule, Settings, Store, UpdateMode, lower};
 use paceline_system::machine;
 use paceline_system::threads::{check_threads, cores};
 use std::path::Path;
@@ -153,6 +155,35 @@ pub(crate) fn unless_stopped(stop: &AtomicBool) -> Result<()> {
 /// Decides everything. `tuning` comes from an earlier attempt, so that a resume uses the same kernels.
 pub fn resolve(config: &Config, tuning: Option<Tuning>) -> Result<Resolved> {
     resolve_among(config, Opened::new(config)?, tuning, None, &AtomicBool::new(false))
+}
+
+/// The same as a run would on the hosts of a cluster file, with one process on each where its strategy or plan is one for several; and how its ranks lie
+/// there.
+pub fn resolve_on(config: &Config, tuning: Option<Tuning>, measured: &Measured) -> Result<(Resolved, Processes)> {
+    let opened = Opened::new(config)?;
+    let hosts = &measured.file.hosts;
+    let several = config.strategy.name == StrategyName::MultiWorker || opened.plan.is_some();
+    if !several || hosts.len() == 1 {
+        let run = resolve_among(config, opened, tuning, None, &AtomicBool::new(false))?;
+        let processes = measured.processes(run.layout.plan.ranks, run.layout.threads, false)?;
+        return Ok((run, processes));
+    }
+    let ranks = opened.plan.as_ref().map(|plan| plan.ranks);
+    let replicas = config.strategy.replicas.chosen().unwrap_or(1);
+    let processes = measured.processes(ranks.unwrap_or(hosts.len() * replicas), 1, true)?;
+    let fewest = hosts.iter().map(|h| h.cores / processes.replicas).min().unwrap_or(1).max(1);
+    let workers = Workers {
+        process: 0,
+        hosts: processes.hosts.clone(),
+        replicas: processes.replicas,
+        threads: config.strategy.threads.chosen().unwrap_or(fewest),
+        isa: Isa::detect(),
+        bucket: config.strategy.bucket.chosen().unwrap_or(Store::default().bucket),
+        reasons: vec![format!("{} on each of {}", counted(processes.replicas, "rank"), counted(hosts.len(), "host"))],
+    };
+    let run = resolve_among(config, opened, tuning, Some(&workers), &AtomicBool::new(false))?;
+    let threads = run.layout.threads;
+    Ok((run, Processes { threads, ..processes }))
 }
 
 /// The same for the processes of a job; none for a run in this process alone. Ends early when `stop` becomes true.

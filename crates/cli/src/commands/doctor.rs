@@ -7,7 +7,7 @@ use crate::signals::End;
 use clap::Parser;
 use paceline::base::layout::{self, Column, Style};
 use paceline::comm::World;
-use paceline::doctor::{Diagnosis, HostReport, Warning, doctor, warnings, write_cluster_file};
+use paceline::doctor::{Diagnosis, HostReport, Warning, doctor, keep, warnings, write_cluster_file};
 use paceline::text::{bytes, duration, si, visible};
 use paceline::{Error, Result};
 use serde::Serialize;
@@ -64,7 +64,10 @@ fn examine(flags: &Doctor, world: &mut World) -> Result<()> {
     if !shows {
         return Ok(());
     }
-    let kept = write_cluster_file(&flags.out, &diagnosis.cluster_file()?)?;
+    let file = diagnosis.cluster_file()?;
+    let kept = write_cluster_file(&flags.out, &file)?;
+    let catalogue = paceline::data::Catalogue::from_env();
+    let last = catalogue.cache().map(|cache| keep(cache, &file)).transpose()?;
     let warnings = warnings(&diagnosis);
     if flags.json {
         let output = Output { diagnosis: &diagnosis, warnings: &warnings };
@@ -74,6 +77,9 @@ fn examine(flags: &Doctor, world: &mut World) -> Result<()> {
     }
     screen::print_table(&table(&diagnosis, &warnings, screen::style()));
     say!("written to {}", flags.out.display());
+    if let Some(last) = last {
+        say!("and kept for predictions as {}", last.display());
+    }
     if let Some(kept) = kept {
         say!("the one before is kept as {}", kept.display());
     }

@@ -18,6 +18,7 @@ pub(crate) fn run(flags: &Train) -> Result<End> {
     let stop = stop_on_signal("stopping after this step, with a checkpoint");
     // Then, before all else: `launch` is to hear of everything that goes wrong from here on.
     let mut group = paceline::ProcessGroup::from_env(crate::launched::end_process)?;
+    group.set_cluster_file(flags.cluster.clone());
     let (config, recorded) = configuration(flags, several).inspect_err(|e| group.failed(e))?;
     let line = group.client().map(LaunchClient::connection);
     line.iter().cloned().for_each(forward_to);
@@ -148,7 +149,12 @@ fn describe(flags: &Train, config: &config::Config, recorded: Option<&Recorded>)
     if flags.explain && flags.json {
         return Err(Error::user("--explain is for people to read; leave --json out, or give --summary --json"));
     }
-    let run = paceline::resolve(&config, recorded.filter(|r| r.fits()).map(|r| r.tuning.clone()))?;
+    let tuning = recorded.filter(|r| r.fits()).map(|r| r.tuning.clone());
+    let measured = if flags.explain { paceline::Measured::find(flags.cluster.as_deref())? } else { None };
+    let (run, processes) = match &measured {
+        Some(measured) => paceline::resolve_on(&config, tuning, measured).map(|(run, p)| (run, Some(p)))?,
+        None => (paceline::resolve(&config, tuning)?, None),
+    };
     if flags.json {
         let (ranks, batch) = (run.layout.plan.ranks, run.layout.batch.samples());
         let value = serde_json::json!({
@@ -178,9 +184,17 @@ fn describe(flags: &Train, config: &config::Config, recorded: Option<&Recorded>)
         let samples = run.schedule.phases[0].samples;
         screen::tell(&paceline::plan::placements(&run.graph, &run.layout.plan, samples)?);
         screen::tell(&paceline::plan::explain(&run.schedule, &run.graph, 0));
-        let prediction = paceline::plan::simulate(&run.schedule, 0, &paceline::plan::Cluster::threads());
-        let moved: u64 = prediction.bytes.iter().flatten().sum();
-        say!("{} pass between ranks in a step", paceline::text::bytes(moved));
+        match measured.as_ref().zip(processes) {
+            Some((measured, processes)) => predicted(&paceline::Forecast::new(&run, measured, &processes)?, samples),
+            None => {
+                let ranks = run.layout.plan.ranks;
+                let prediction = paceline::plan::simulate(&run.schedule, 0, &paceline::plan::Cluster::guess(ranks));
+                moved(&prediction);
+                say!(
+                    "how long a step takes is not predicted: no paceline doctor has measured this machine; run it once, or give --cluster FILE"
+                );
+            }
+        }
         for reason in &run.reasons {
             say!("why: {reason}");
         }
@@ -189,4 +203,44 @@ fn describe(flags: &Train, config: &config::Config, recorded: Option<&Recorded>)
         }
     }
     Ok(())
+}
+
+fn moved(prediction: &paceline::plan::Prediction) {
+    let bytes: u64 = prediction.bytes.iter().flatten().sum();
+    say!("{} pass between ranks in a step", paceline::text::bytes(bytes));
+}
+
+/// Ranks that are shown one by one.
+const RANKS: usize = 16;
+
+/// What a step will take, of what it is made, and where the time of each rank goes.
+fn predicted(forecast: &paceline::Forecast, samples: usize) {
+    use paceline::base::layout::{Column, paragraphs, table};
+    use paceline::text::{duration, si};
+    let (step, style) = (&forecast.step, screen::style());
+    moved(step);
+    say!(
+        "predicted from {}: {} a step, {} examples/s",
+        forecast.path.display(),
+        duration(step.seconds),
+        si(samples as f64 / step.seconds)
+    );
+    screen::tell(&paragraphs(&paceline::plan::critical_path(step), style.width));
+    let shown = &step.split[..step.split.len().min(RANKS)];
+    let cells =
+        |of: &dyn Fn(&paceline::base::TimeSplit) -> f64| shown.iter().map(|s| duration(of(s))).collect::<Vec<_>>();
+    let columns = [
+        Column::right("rank", (0..shown.len()).map(|rank| rank.to_string())),
+        Column::right("compute", cells(&|s| s.compute)),
+        Column::right("update", cells(&|s| s.update)),
+        Column::right("communication", cells(&|s| s.wait + s.transfer)),
+        Column::right("input", cells(&|s| s.input)),
+    ];
+    screen::print_table(&table(&columns, style));
+    if step.split.len() > RANKS {
+        say!("and {} more", paceline::text::counted(step.split.len() - RANKS, "rank"));
+    }
+    for note in &forecast.notes {
+        say!("note: {note}");
+    }
 }

@@ -9,6 +9,7 @@ Examples:
   paceline train my.toml --set train.epochs=10      a configuration file, one key changed
   paceline train --set data.name=mnist --strategy mirrored --replicas 2
   paceline train --plan hybrid.toml --explain       the schedule of one step, in words
+  paceline train --explain --cluster cluster.toml   … and how long it will take, from what paceline doctor measured
   paceline train --summary --set model.hidden=[512,512]
   paceline train --set data.name=shards/ --set augment.flip=true --cache memory
   paceline train --resume runs/mlp-fashion-sample-1 --replicas 4
@@ -55,6 +56,9 @@ pub(crate) struct Train {
     /// Print the schedule of one step in words, and do not train
     #[arg(long)]
     pub explain: bool,
+    /// What the hosts were measured to do, by paceline doctor: steps are predicted from it (default: this machine's last doctor)
+    #[arg(long, value_name = "FILE")]
+    pub cluster: Option<PathBuf>,
     /// Print the summary as JSON: of the run at its end, or with --summary that of the model
     #[arg(long)]
     pub json: bool,

@@ -22,6 +22,7 @@ mod names;
 mod not_run;
 mod parts;
 mod predict;
+mod predicted_time;
 mod prepare;
 mod processes;
 mod records;

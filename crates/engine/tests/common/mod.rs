@@ -325,7 +325,7 @@ pub(crate) fn simulator_agrees(graph: &Graph, data: &Toy, rule: Rule, dice: u64,
     let plan = random_plan(graph, 3, dice, UpdateMode::Sharded, 40);
     let cpu = || Cpu::new(CpuOptions::default()).unwrap();
     let real = run(graph, &plan, rule, cpu, data, steps);
-    let cluster = paceline_plan::Cluster::threads();
+    let cluster = paceline_plan::Cluster::guess(3);
     let train = paceline_plan::simulate(&real.schedule, 0, &cluster);
     let evaluate = paceline_plan::simulate(&real.schedule, 1, &cluster);
     for to in 0..3 {

@@ -41,6 +41,9 @@ pub(crate) fn tiles(summaries: &[Summary], comparison: &Comparison) -> Markup {
             }
             tile("training time", text::duration(only.seconds_train), text::counted(only.epochs.len(), "epoch"));
             tile("examples per second", format::rate(only.examples_per_s), format!("batch {}", only.batch));
+            if let Some((measured, predicted)) = format::step_times(only) {
+                tile("a step", measured, format!("predicted {predicted}"));
+            }
         }
         _ => {
             let names = |rows: Vec<&Row>| match &rows[..] {

@@ -1,7 +1,8 @@
 //! Verdicts: what a run's records mean, with the reason and what to do.
 //!
 //! Each verdict is a pure function of records. [`learning`] looks at losses and accuracies, [`time`] at where the time
-//! went and at what more replicas gained, [`input`] at the stages that samples pass on their way in. The thresholds stand beside the functions that use them.
+//! went and at what more replicas gained, [`input`] at the stages that samples pass on their way in,
+//! [`prediction`] at what a step was expected to take. The thresholds stand beside the functions that use them.
 
 use std::fmt;
 
@@ -11,6 +12,7 @@ use crate::digest;
 
 pub(crate) mod input;
 pub(crate) mod learning;
+pub(crate) mod prediction;
 pub(crate) mod time;
 
 /// What a verdict is about.
@@ -36,6 +38,8 @@ pub enum Topic {
     Shortage,
     /// Nearly all time is computing.
     ComputeBound,
+    /// Steps took much longer or shorter than was predicted.
+    Predicted,
     /// What more replicas gained.
     Scaling,
     /// Files against records.
@@ -138,6 +142,7 @@ pub(crate) fn of_summary(summary: &Summary) -> Vec<Verdict> {
     let not_converged = if wrong { None } else { learning::not_converged(epochs) };
     let mut all: Vec<Verdict> = [diverged, over_fitting, at_chance, not_converged].into_iter().flatten().collect();
     all.extend(time::verdicts(&summary.split, &summary.cpu));
+    all.extend(summary.step_times.as_ref().and_then(prediction::far_off));
     if let Some(facts) = &summary.input {
         // Where the stages are known, they say more than the share of the time alone.
         all.retain(|verdict| verdict.topic != Topic::InputBound);

@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicBool;
 
 /// The part of a process that is not the first: it trains, and records its own steps.
 pub(super) fn follow(group: &mut ProcessGroup, ready: Ready) -> Result<Option<Finished>> {
-    let Ready { resolved, local, identity, begin } = ready;
+    let Ready { resolved, local, identity, begin, .. } = ready;
     let resolved = &resolved;
     let nothing = Begun { dir: PathBuf::new(), attempt: 0, from: None, finished: false };
     let begun: Begun = group.tell(&nothing)?;

@@ -1,14 +1,15 @@
 //! Process 0 of a run: it makes or reopens the run directory, tells the others, watches, and writes the summary.
 
 use super::directory::{create_auto, finished_before, write_settings};
-use super::ranks::{OneRun, RankEnd, first_outcome};
+use super::ranks::{OneRun, RankEnd, RankTimes, first_outcome};
 use super::resume::{find_checkpoint, held_back_note, rate_note};
 use super::summary::{first_summary, partial};
 use super::{Begun, Finished, Place, Ready, title};
+use crate::forecast::{Forecast, add_measured};
 use crate::process_group::ProcessGroup;
-use crate::watch::{Started, Watcher};
+use crate::watch::{Started, WARM, Watcher};
 use paceline_base::text::counted;
-use paceline_base::{Error, Result};
+use paceline_base::{Error, Result, TimeSplit};
 use paceline_config::Config;
 use paceline_engine::checkpoint::Saver;
 use paceline_engine::{CheckpointEvery, Ended, Outcome, TrainState};
@@ -37,7 +38,7 @@ pub(super) fn lead(
     watcher: &dyn Watcher,
     stop: &AtomicBool,
 ) -> Result<Finished> {
-    let Ready { mut resolved, local, identity, begin } = ready;
+    let Ready { mut resolved, local, identity, begin, forecast } = ready;
     let (mut notes, mut warnings) = (resolved.data.notes.clone(), Vec::new());
     if let Place::Repeat(recorded, _) = place {
         resolved.reasons.push(format!("layout and kernels as in {}", recorded.dir.display()));
@@ -74,7 +75,8 @@ pub(super) fn lead(
     let path = std::path::absolute(dir.path()).map_err(|e| Error::io("find", dir.path(), &e))?;
     let from = start.as_ref().map(|c| path.join(c.path.strip_prefix(dir.path()).unwrap_or(&c.path)));
     group.tell(&Begun { dir: path, attempt: writer.attempt(), from, finished: false })?;
-    let summary = first_summary(&resolved, &dir, &writer, resumed, progress)?;
+    let mut summary = first_summary(&resolved, &dir, &writer, resumed, progress)?;
+    summary.step_times = forecast.as_ref().map(Forecast::step_times);
     let start = start.as_ref();
     let cores = CpuWatch::start();
     let run = OneRun { resolved: &resolved, dir: &dir, identity, start, progress, local, watcher, stop, begin, cores };
@@ -116,11 +118,12 @@ impl OneRun<'_> {
         summary.warnings.extend(group.told().iter().cloned()); // which launch has shown
         summary.stages = feeds.stages();
         drop(feeds); // what still decodes ahead is not needed
-        self.gather_times(group, &ends, &mut summary)?;
+        let times = self.gather_times(group, &ends, &mut summary)?;
         let outcome = finish_writing(first_outcome(&ends), saver, writer, &mut summary);
         self.test(group, &ends, &outcome, &mut summary)?;
         self.add_outcome(&outcome, &mut summary);
         self.add_totals(&outcome, before, &mut summary);
+        self.add_step_times(&outcome, &times, &mut summary);
         let saved = self.dir.write_summary(&summary);
         let ended = outcome?.ended;
         saved?;
@@ -164,15 +167,16 @@ impl OneRun<'_> {
     }
 
     /// Where the time of all ranks went, and what all processes had of the cores; if a rank failed, of this process alone.
-    fn gather_times(&self, group: &mut ProcessGroup, ends: &[RankEnd], s: &mut Summary) -> Result<()> {
+    fn gather_times(&self, group: &mut ProcessGroup, ends: &[RankEnd], s: &mut Summary) -> Result<Vec<RankTimes>> {
         let mut times = vec![self.times(ends)];
         if ends.iter().all(|e| e.outcome.is_ok()) {
             times = group.exchange(&times[0])?; // in the order of ranks
         }
-        s.split = times.iter().flat_map(|(split, _)| split).copied().collect();
+        let ranks: Vec<RankTimes> = times.iter().flat_map(|(ranks, _)| ranks).copied().collect();
+        s.split = ranks.iter().map(|times| times.all).collect();
         let shares: Vec<CpuShare> = times.into_iter().map(|(_, share)| share).collect();
         s.cpu = cpu_of_job(&shares, group.world()?.hosts());
-        Ok(())
+        Ok(ranks)
     }
 
     /// The scores on the test part, of the best epoch if there is one.
@@ -241,6 +245,18 @@ impl OneRun<'_> {
         }
         s.warnings.extend(data.cache_outcomes());
         s.peak_rss_bytes = machine::peak_rss_bytes();
+    }
+}
+
+impl OneRun<'_> {
+    /// What a step took, beside what it was predicted to take. The first steps of an attempt do not count.
+    fn add_step_times(&self, outcome: &Result<Outcome>, ranks: &[RankTimes], s: &mut Summary) {
+        let (Ok(outcome), Some(times), Some(first)) = (outcome, &mut s.step_times, ranks.first()) else { return };
+        let own = s.epochs.iter().filter(|e| e.attempt == s.attempt);
+        let seconds = own.map(|e| e.seconds).sum::<f64>() + outcome.progress.seconds - self.progress.seconds;
+        let steps = outcome.progress.step.saturating_sub(self.progress.step).saturating_sub(WARM);
+        let splits: Vec<TimeSplit> = ranks.iter().map(|rank| rank.all - rank.warm_up).collect();
+        add_measured(times, seconds - first.warm_up.total(), steps, &splits);
     }
 }
 

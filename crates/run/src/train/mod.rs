@@ -8,6 +8,7 @@ mod ranks;
 mod resume;
 mod summary;
 
+use crate::forecast::{Forecast, Measured};
 use crate::local_data;
 use crate::process_group::{ProcessGroup, Workers};
 use crate::repeat::Recorded;
@@ -99,6 +100,8 @@ struct Ready {
     identity: Identity,
     /// When the run was asked for.
     begin: Instant,
+    /// What a step was predicted to take, if that is known; process 0 only.
+    forecast: Option<Forecast>,
 }
 
 fn together(
@@ -122,6 +125,14 @@ fn together(
         _ => None,
     };
     let config = &group.fit(config)?;
+    let given = group.cluster_file().map(Path::to_path_buf);
+    let measured = if group.leads() { Measured::find(given.as_deref()) } else { Ok(None) };
+    // Only a file that was asked for must be right: what is kept from an earlier doctor is no reason not to train.
+    let (measured, mut unpredicted) = match measured {
+        Err(e) if given.is_some() => return Err(e),
+        Err(e) => (None, Some(e)),
+        Ok(measured) => (measured, None),
+    };
     let mut opened = Opened::new(config)?;
     unless_stopped(stop)?;
     let folder = match place {
@@ -163,7 +174,16 @@ fn together(
         model: resolved.graph.signature(),
     };
     let local = workers.as_ref().map_or(0..resolved.layout.plan.ranks, Workers::local);
-    let ready = Ready { resolved, local, identity, begin };
+    let forecast = match measured.map(|m| Forecast::of_run(&resolved, &m, workers.as_ref())).transpose() {
+        Err(e) if given.is_some() => return Err(e),
+        Err(e) => {
+            unpredicted = Some(e);
+            None
+        }
+        Ok(forecast) => forecast,
+    };
+    resolved.reasons.extend(unpredicted.map(|e| format!("steps are not predicted: {}", e.message())));
+    let ready = Ready { resolved, local, identity, begin, forecast };
     if !leads {
         return follower::follow(group, ready);
     }

@@ -14,6 +14,7 @@ use paceline_engine::{Outcome, Rank, Scores, TrainJob, TrainState, evaluate};
 use paceline_kernels::Device;
 use paceline_launch::LaunchClient;
 use paceline_record::{CpuShare, CpuWatch, EpochRecord, RunDir, StepWriter};
+use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -35,10 +36,19 @@ pub(super) struct OneRun<'a> {
     pub(super) cores: CpuWatch,
 }
 
+/// Where the time of a rank went.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(super) struct RankTimes {
+    /// In all steps of this attempt.
+    pub(super) all: TimeSplit,
+    /// In the first ones, [`WARM`](crate::watch::WARM) of them.
+    pub(super) warm_up: TimeSplit,
+}
+
 /// What a rank's thread gives back.
 pub(super) struct RankEnd {
     pub(super) outcome: Result<Outcome>,
-    pub(super) times: TimeSplit,
+    pub(super) times: RankTimes,
     pub(super) test: Option<Scores>,
 }
 
@@ -74,7 +84,7 @@ impl OneRun<'_> {
     }
 
     /// Where the time of this process's ranks went, and what it got of the machine.
-    pub(super) fn times(&self, ends: &[RankEnd]) -> (Vec<TimeSplit>, CpuShare) {
+    pub(super) fn times(&self, ends: &[RankEnd]) -> (Vec<RankTimes>, CpuShare) {
         (ends.iter().map(|e| e.times).collect(), self.cores.share())
     }
 
@@ -99,12 +109,12 @@ impl OneRun<'_> {
                 })
                 .collect();
             let gone =
-                |why: &str| RankEnd { outcome: Err(Error::internal(why)), times: TimeSplit::default(), test: None };
+                |why: &str| RankEnd { outcome: Err(Error::internal(why)), times: RankTimes::default(), test: None };
             handles
                 .into_iter()
                 .map(|h| match h {
                     Ok(handle) => handle.join().unwrap_or_else(|_| gone("a rank panicked")),
-                    Err(e) => RankEnd { outcome: Err(e), times: TimeSplit::default(), test: None },
+                    Err(e) => RankEnd { outcome: Err(e), times: RankTimes::default(), test: None },
                 })
                 .collect()
         })
@@ -137,7 +147,7 @@ impl OneRun<'_> {
                 outcome
             });
         observer.flush();
-        RankEnd { outcome, times: observer.total, test }
+        RankEnd { outcome, times: RankTimes { all: observer.total, warm_up: observer.warm_up }, test }
     }
 
     fn train_and_test<C: Comm>(
