@@ -62,7 +62,7 @@ mod tests {
         };
         assert_eq!(
             critical_path(&prediction),
-            "critical path of 1.00 s: all-reduce 50 % (rank 1 comes last to it), kernels of rank 0 40 % (dense-forward 30 %, loss \
+            "critical path of 1.0 s: all-reduce 50 % (rank 1 comes last to it), kernels of rank 0 40 % (dense-forward 30 %, loss \
              10 %), updates of rank 1 10 %"
         );
     }

@@ -38,7 +38,7 @@ pub struct Prediction {
 pub fn simulate(schedule: &Schedule, phase: usize, cluster: &Cluster) -> Prediction {
     assert_eq!(schedule.ranks, cluster.ranks(), "a place for each rank");
     let ranks = schedule.ranks;
-    let mut walk = Walk::new(cluster);
+    let mut walk = Walk::new(cluster, &schedule.dtypes);
     let programs = programs(schedule, phase);
     let (mut end, mut seconds) = (0.0, 0.0);
     for _ in 0..STEPS {
@@ -74,7 +74,7 @@ pub fn simulate(schedule: &Schedule, phase: usize, cluster: &Cluster) -> Predict
         seconds,
         critical: walk.critical(end - seconds),
         bytes: walk.bytes,
-        memory: memory.into_iter().map(|elements| (elements * cluster.element) as u64).collect(),
+        memory: memory.iter().zip(&schedule.dtypes).map(|(elements, dtype)| (elements * dtype.size()) as u64).collect(),
         split: walk.split,
     }
 }

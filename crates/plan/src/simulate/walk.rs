@@ -7,6 +7,7 @@ use crate::program::{Item, Program};
 use crate::schedule::{Task, TaskKind};
 use paceline_base::TimeSplit;
 use paceline_base::collective::{Collective, Encoding, Exchange, elements_moved};
+use paceline_base::units::DType;
 
 /// A message that was begun.
 #[derive(Clone, Copy)]
@@ -36,6 +37,8 @@ struct Flight {
 
 pub(super) struct Walk<'a> {
     cluster: &'a Cluster,
+    /// Of the floats of each rank.
+    dtypes: &'a [DType],
     /// When each rank is free, and the event that it is free after.
     free: Vec<f64>,
     last: Vec<Option<usize>>,
@@ -66,11 +69,12 @@ const UP: usize = 2;
 const DOWN: usize = 3;
 
 impl<'a> Walk<'a> {
-    pub(super) fn new(cluster: &'a Cluster) -> Self {
+    pub(super) fn new(cluster: &'a Cluster, dtypes: &'a [DType]) -> Self {
         let ranks = cluster.ranks();
         let processes = cluster.places.iter().map(|p| p.process + 1).max().unwrap_or(0);
         Self {
             cluster,
+            dtypes,
             free: vec![0.0; ranks],
             last: vec![None; ranks],
             split: vec![TimeSplit::default(); ranks],
@@ -209,7 +213,7 @@ impl<'a> Walk<'a> {
     }
 
     fn transfer(&mut self, from: usize, to: usize, elements: usize) -> Message {
-        let n = (elements * self.cluster.element) as u64;
+        let n = (elements * self.dtypes[from].size()) as u64;
         self.bytes[from][to] += n;
         let (a, b) = (self.cluster.places[from], self.cluster.places[to]);
         let what = What::Communicate("a transfer");
@@ -231,10 +235,11 @@ impl<'a> Walk<'a> {
 
     fn collective(&mut self, exchange: Exchange, group: &[usize], elements: usize) -> Message {
         let members = group.len();
-        let half = exchange.encoding == Encoding::Bf16 && self.cluster.element == 4;
+        let half = exchange.encoding == Encoding::Bf16 && self.dtypes[group[0]] == DType::F32;
         for to in 0..members {
             for from in 0..members {
-                let n = (elements_moved(exchange.what, elements, members, from, to) * self.cluster.element) as u64;
+                let n = (elements_moved(exchange.what, elements, members, from, to) * self.dtypes[group[from]].size())
+                    as u64;
                 self.bytes[group[from]][group[to]] += if half { n / 2 } else { n };
             }
         }
