@@ -60,6 +60,14 @@ fn examine(flags: &Doctor, world: &mut World) -> Result<()> {
             eprintln!("measuring: {what}");
         }
     };
+    // Before half a minute is spent on it.
+    if let (true, Some(folder)) = (shows, flags.out.parent().filter(|f| !f.as_os_str().is_empty() && !f.is_dir())) {
+        return Err(Error::user(format!(
+            "--out {}: no such file or folder: {}; make it, or give another name",
+            flags.out.display(),
+            folder.display()
+        )));
+    }
     let diagnosis = doctor(&flags.dir, world, &tell)?;
     if !shows {
         return Ok(());

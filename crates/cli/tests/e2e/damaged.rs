@@ -68,8 +68,8 @@ fn only_damaged_checkpoints_are_an_error_that_says_so() {
 fn a_checkpoint_of_a_newer_program_is_refused() {
     let s = two_checkpoints();
     let path = "r/checkpoints/step-10/manifest.toml";
-    s.write(path, s.read(path).replacen("format = 1", "format = 2", 1));
-    has(&s.fails(2, "train --resume r"), &["format 2", "newer", "update paceline"]);
+    s.write(path, s.read(path).replacen("format = 2", "format = 3", 1));
+    has(&s.fails(2, "train --resume r"), &["format 3", "newer", "update paceline"]);
 }
 
 /// A small file system of its own, gone when dropped.
