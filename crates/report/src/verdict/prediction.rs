@@ -81,8 +81,8 @@ mod tests {
     fn the_class_that_is_off_is_named() {
         let slow_link = times(split(0.010, 0.002, 0.001), split(0.011, 0.008, 0.001));
         let words = far_off(&slow_link).unwrap().to_string();
-        assert!(words.contains("a step took 20.0 ms, 54 % more than the 13.0 ms"), "{words}");
-        assert!(words.contains("communication is off: 8.00 ms instead of 2.00 ms"), "{words}");
+        assert!(words.contains("a step took 20 ms, 54 % more than the 13 ms"), "{words}");
+        assert!(words.contains("communication is off: 8 ms instead of 2 ms"), "{words}");
         let fast_core = times(split(0.010, 0.002, 0.001), split(0.004, 0.003, 0.001));
         let words = far_off(&fast_core).unwrap().to_string();
         assert!(words.contains("38 % less") && words.contains("compute is off"), "{words}");
