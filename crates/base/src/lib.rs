@@ -27,6 +27,7 @@ pub mod placement;
 pub mod portion;
 pub mod random;
 pub mod region;
+pub mod sample;
 pub mod setting;
 pub mod stage;
 pub mod staging;

@@ -32,22 +32,34 @@ impl fmt::Display for GlobalBatch {
     }
 }
 
-/// Element type of tensors on a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// Type of a buffer's elements. Sizes are asked for, never assumed, so that 16-bit floats (bf16, f16) are variants to add.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DType {
     /// 32-bit float, what `Cpu` computes in.
     F32,
     /// 64-bit float, what `Reference` computes in.
     F64,
+    /// A byte: codes of maxima.
+    U8,
+    /// A 32-bit index: numbers of classes, rows of a table.
+    U32,
+    /// A 64-bit index.
+    U64,
 }
 
 impl DType {
     /// Bytes per element.
     pub fn size(self) -> usize {
         match self {
-            DType::F32 => 4,
-            DType::F64 => 8,
+            DType::U8 => 1,
+            DType::F32 | DType::U32 => 4,
+            DType::F64 | DType::U64 => 8,
         }
+    }
+
+    /// Whether a device can compute in it; others are only read and moved.
+    pub fn is_float(self) -> bool {
+        matches!(self, DType::F32 | DType::F64)
     }
 }

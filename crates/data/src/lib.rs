@@ -68,7 +68,7 @@ pub use regular::{LARGEST_IMAGE, open_regular};
 pub use role::Role;
 pub use samples::{
     DataPart, EncodedImages, Features, ImagesInMemory, Labelled, Preview, Samples, Scratch, Source, StageTimes, Supply,
-    Table, fingerprint_of, fingerprint_version,
+    Table, Target, fingerprint_of, fingerprint_version,
 };
 pub(crate) use samples::{Fake, FakeSpec, FileImages, ImageSet, RecordImages, Subset, UNLABELLED};
 pub(crate) use skip::Skipped;

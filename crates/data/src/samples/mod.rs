@@ -35,6 +35,7 @@ pub(crate) use subset::Subset;
 pub use supply::Supply;
 pub use table::Table;
 
+use paceline_base::sample::{FeatureKind, SampleKind, TargetKind};
 use paceline_system::hex;
 use sha2::{Digest, Sha256};
 
@@ -52,6 +53,21 @@ pub enum Features<'a> {
     },
     /// The values themselves.
     F32(&'a [f32]),
+    /// A list of indices.
+    U32(&'a [u32]),
+    /// A list of indices, some of which 32 bits do not hold.
+    U64(&'a [u64]),
+}
+
+/// The targets of one sample, as they are stored.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Target<'a> {
+    /// The number of a class.
+    Class(u32),
+    /// Several of them.
+    Classes(&'a [u32]),
+    /// Numbers to be met.
+    Numbers(&'a [f32]),
 }
 
 impl<'a> Features<'a> {
@@ -66,6 +82,8 @@ impl<'a> Features<'a> {
         match self {
             Self::U8 { bytes, .. } => bytes.len(),
             Self::F32(values) => values.len(),
+            Self::U32(indices) => indices.len(),
+            Self::U64(indices) => indices.len(),
         }
     }
 
@@ -77,7 +95,7 @@ impl<'a> Features<'a> {
     /// Writes the values.
     ///
     /// # Panics
-    /// If `out` is not as long as the sample.
+    /// If `out` is not as long as the sample, or it is a list of indices.
     #[inline]
     pub fn copy_to(&self, out: &mut [f32]) {
         assert_eq!(out.len(), self.len(), "a sample needs a buffer of its own length");
@@ -88,6 +106,7 @@ impl<'a> Features<'a> {
                 }
             }
             Self::F32(values) => out.copy_from_slice(values),
+            Self::U32(_) | Self::U64(_) => panic!("indices are no values"),
         }
     }
 }
@@ -116,8 +135,28 @@ pub trait Labelled: Send + Sync {
     /// Names of the classes, by label.
     fn class_names(&self) -> &[String];
 
-    /// The class of a sample.
+    /// The class of a sample; the first of several. A set whose targets are numbers has none.
     fn label(&self, index: usize) -> u32;
+
+    /// What the features are.
+    fn feature_kind(&self) -> FeatureKind {
+        FeatureKind::Dense
+    }
+
+    /// What the targets are.
+    fn target_kind(&self) -> TargetKind {
+        TargetKind::Classes { classes: self.classes(), each: 1 }
+    }
+
+    /// The targets of a sample.
+    fn target(&self, index: usize) -> Target<'_> {
+        Target::Class(self.label(index))
+    }
+
+    /// What a sample is made of.
+    fn sample_kind(&self) -> SampleKind {
+        SampleKind { shape: self.shape().to_vec(), features: self.feature_kind(), targets: self.target_kind() }
+    }
 
     /// Stands for the content, wherever it lies: the version of the rule and 128 bits of a SHA-256, as `2-<32 digits>`. A
     /// resume and processes that train together refuse other data by it.
