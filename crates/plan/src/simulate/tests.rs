@@ -81,7 +81,8 @@ impl Steps {
 
     fn send(self, from: usize, to: usize, elements: usize) -> Self {
         let region = Region::whole(&[elements]);
-        let kind = TaskKind::Transfer { to, source: buffer(from), target: buffer(to), region };
+        let kind =
+            TaskKind::Transfer { to, source: buffer(from), target: buffer(to), region, elements: Elements::Float };
         self.push(from, elements, kind, 2)
     }
 
