@@ -16,6 +16,14 @@ pub enum Monitor {
 }
 
 impl Monitor {
+    /// As `train.monitor` names it, and files do: `val-accuracy`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Monitor::ValAccuracy => "val-accuracy",
+            Monitor::ValLoss => "val-loss",
+        }
+    }
+
     /// In a sentence: `validation accuracy`.
     pub fn words(self) -> &'static str {
         match self {
