@@ -21,18 +21,20 @@ pub fn runs_table(runs: &[&RunEntry], style: Style) -> String {
         Column::left("data", texts(&|run| run.data.clone())).shrinking(10).minor(5),
         Column::right("epochs", texts(&epochs)),
     ];
-    // Errors of numbers have columns where there are some; accuracies then only if there are some too.
-    let error = |run: &&RunEntry| run.best_val_absolute_error.or(run.test_absolute_error).is_some();
-    let (errors, accuracies) = (runs.iter().any(error), runs.iter().any(|run| run.best_val_accuracy.is_some()));
-    if accuracies || !errors {
+    // Accuracies have columns unless all that was measured are runs that count none.
+    let classified = runs.iter().any(|run| run.best_val_accuracy.or(run.test_accuracy).is_some());
+    let others = runs.iter().any(|run| run.best_val_accuracy.is_none() && run.best_val_loss.is_some());
+    if classified || !others {
         columns.extend([
             Column::right("val %", texts(&|run| format::accuracy(run.best_val_accuracy))),
             Column::right("test %", texts(&|run| format::accuracy(run.test_accuracy))).minor(1),
         ]);
     }
-    if errors {
+    if others {
+        columns.push(Column::right("val loss", texts(&|run| format::maybe_loss(run.best_val_loss))).minor(1));
+    }
+    if runs.iter().any(|run| run.best_val_absolute_error.or(run.test_absolute_error).is_some()) {
         columns.extend([
-            Column::right("val loss", texts(&|run| format::maybe_loss(run.best_val_loss))).minor(1),
             Column::right("val abs error", texts(&|run| format::maybe_loss(run.best_val_absolute_error))),
             Column::right("test abs error", texts(&|run| format::maybe_loss(run.test_absolute_error))).minor(1),
         ]);

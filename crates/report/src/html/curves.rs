@@ -21,7 +21,8 @@ pub(crate) fn charts(summaries: &[Summary], steps: &[&[StepRecord]]) -> Vec<Char
     let mut charts = vec![by_epoch(summaries, &LOSS)];
     charts.extend(figures.iter().map(|figure| by_epoch(summaries, figure)));
     charts.push(by_step(summaries, steps));
-    charts.extend(figures.iter().map(|figure| by_time(summaries, figure)));
+    let timed = if figures.is_empty() { vec![&LOSS] } else { figures };
+    charts.extend(timed.iter().map(|figure| by_time(summaries, figure)));
     charts
 }
 
