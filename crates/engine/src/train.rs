@@ -103,7 +103,7 @@ pub fn train<D: Device, C: Comm>(
     progress: TrainState,
     observer: &mut dyn Observer,
 ) -> Result<Outcome> {
-    let progress = progress.completed(job.options.monitor);
+    let progress = progress.completed(job.options.monitor, &rank.schedule.metrics)?;
     let mut training = Training {
         rank,
         job,
@@ -220,7 +220,8 @@ impl<D: Device, C: Comm> Training<'_, D, C> {
             batch: samples,
             share: self.rank.share(phase),
             loss: f64::NAN,
-            accuracy: f64::NAN,
+            accuracy: None,
+            absolute_error: None,
             rate,
             split: self.rank.take_times(),
         });
@@ -258,8 +259,12 @@ impl<D: Device, C: Comm> Training<'_, D, C> {
     /// Takes the metrics of the oldest step that has none.
     fn count(&mut self, metrics: &Metrics) {
         let Some(event) = self.under_way.pop_front() else { return };
-        let value = |name| metrics.value(name).unwrap_or(f64::NAN);
-        let event = StepEvent { loss: value(metric::LOSS), accuracy: value(metric::ACCURACY), ..event };
+        let event = StepEvent {
+            loss: metrics.value(metric::LOSS).unwrap_or(f64::NAN),
+            accuracy: metrics.value(metric::ACCURACY),
+            absolute_error: metrics.value(metric::ABSOLUTE_ERROR),
+            ..event
+        };
         if self.not_finite.is_none() && event.loss.is_finite() {
             self.progress.scores.add(metrics);
             self.observer.step(&event);
@@ -299,19 +304,19 @@ impl<D: Device, C: Comm> Training<'_, D, C> {
         let scores = evaluate(self.rank, validation, self.progress.epoch, options)?;
         let progress = &mut self.progress;
         let train_scores = progress.scores;
-        let (monitor, now) = (progress.monitor, (scores.accuracy(), scores.loss()));
+        let (monitor, step) = (progress.monitor, progress.step);
+        let this = Best { epoch: progress.epoch + 1, step, accuracy: scores.accuracy(), loss: scores.loss() };
+        let now = this.scores();
         let best = progress.best.is_none_or(|b| monitor.better(now, b.scores()));
         let improved = progress.reference.is_none_or(|b| monitor.improved(now, b.scores(), options.min_delta));
-        let step = progress.step;
         *progress = TrainState {
             epoch: progress.epoch + 1,
             position: 0,
-            scores: Scores::default(),
+            scores: Scores::zero(&self.rank.schedule.metrics),
             seconds: 0.0,
             since_better: progress.since_better + 1,
             ..*progress
         };
-        let this = Best { epoch: progress.epoch, step, accuracy: now.0, loss: now.1 };
         if best {
             progress.best = Some(this);
         }
@@ -348,7 +353,7 @@ pub fn evaluate<D: Device, C: Comm>(
     options: &TrainOptions,
 ) -> Result<Scores> {
     rank.drain()?;
-    let mut scores = Scores::default();
+    let mut scores = Scores::zero(&rank.schedule.metrics);
     let mut start = 0;
     while start < input.len() {
         let count = options.eval_batch.min(input.len() - start);

@@ -9,7 +9,7 @@ use paceline_base::{Error, Result, text};
 use paceline_comm::single;
 use paceline_comm::threads::Threads;
 use paceline_config::{Auto, Config};
-use paceline_data::{Catalogue, DataError, DataPart, Group, InputOptions, Labelled, Order, Role, Visits};
+use paceline_data::{Catalogue, DataError, DataPart, Group, InputOptions, Labelled, Order, Role, Target, Visits};
 use paceline_engine::checkpoint::{Checkpoint, restore};
 use paceline_engine::{Batch, Metrics, Rank};
 use paceline_graph::Graph;
@@ -523,6 +523,11 @@ impl Computed<'_> {
     pub(crate) fn label(&self, row: usize) -> Option<usize> {
         let label = self.labels.label(self.start + row) as usize;
         (label < self.classes).then_some(label)
+    }
+
+    /// The targets of a row.
+    pub(crate) fn target(&self, row: usize) -> Target<'_> {
+        self.labels.target(self.start + row)
     }
 
     /// The probability of each class.

@@ -96,7 +96,7 @@ impl Sample {
                         share: Some(self.batch / self.replicas as u64),
                         batch: self.batch,
                         loss,
-                        accuracy: (-loss / 2.0).exp(),
+                        accuracy: Some((-loss / 2.0).exp()),
                         rate: 0.05,
                         examples_per_s: speed,
                         split: self.split(rank, seconds / per_epoch as f64),
@@ -111,12 +111,13 @@ impl Sample {
                 step: epoch * per_epoch,
                 rate: 0.05,
                 train_loss: loss_at(x),
-                train_accuracy: (1.0 - loss_at(x) / 2.8).clamp(0.1, 0.999),
+                train_accuracy: Some((1.0 - loss_at(x) / 2.8).clamp(0.1, 0.999)),
                 val_loss: self.validation.then_some(val_loss),
                 val_accuracy: self.validation.then_some((1.0 - val_loss / 2.8).clamp(0.1, 0.99)),
                 seconds,
                 eval_seconds: seconds / 12.0,
                 examples_per_s: speed,
+                ..EpochRecord::default()
             };
             epochs.push(record);
             writer.push_epoch(record);
