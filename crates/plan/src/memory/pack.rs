@@ -143,7 +143,7 @@ mod tests {
         let mut placed: Vec<(usize, Life)> = Vec::new();
         for &life in lives {
             let overlap = |p: &Life| p.first <= life.last && life.first <= p.last;
-            let mut rivals: Vec<_> = placed.iter().filter(|p| overlap(&p.1)).map(|p| (p.0, p.1.len)).collect();
+            let mut rivals: Vec<_> = placed.iter().filter(|p| overlap(&p.1)).map(|p| (p.0, p.1.bytes)).collect();
             rivals.sort_unstable();
             let mut place = 0;
             for (start, len) in rivals {
@@ -162,7 +162,7 @@ mod tests {
     fn lives() -> impl Strategy<Value = Vec<Life>> {
         (1_usize..200, 1_usize..60).prop_flat_map(|(times, lengths)| {
             let life = (0..lengths, 0..times, prop_oneof![3 => 0_usize..4, 1 => 0..times]);
-            let of = |(len, first, more): (usize, usize, usize)| Life { bytes, first, last: first + more };
+            let of = |(len, first, more): (usize, usize, usize)| Life { bytes: len, first, last: first + more };
             prop::collection::vec(life.prop_map(of), 0..150)
         })
     }
