@@ -146,3 +146,79 @@ impl Best {
         (self.accuracy.unwrap_or(f64::NAN), self.loss)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use paceline_base::metric::Reduction;
+
+    /// `[progress]` of a manifest as it was written before losses said what they count.
+    const OLD: &str = r#"epoch = 1
+position = 160
+step = 11
+seconds = 0.25
+monitor = "val-accuracy"
+since_lowest = 0
+
+[scores]
+loss_sum = 191.95890045166016
+correct = 32.0
+count = 160.0
+
+[best]
+epoch = 1
+step = 6
+accuracy = 0.25
+loss = 1.2117649078369142
+
+[reference]
+epoch = 1
+step = 6
+accuracy = 0.25
+loss = 1.2117649078369142
+"#;
+
+    fn counting(second: &str) -> [Metric; 3] {
+        [
+            Metric::new(metric::LOSS, Reduction::Mean),
+            Metric::new(second, Reduction::Mean),
+            Metric::new(metric::SAMPLES, Reduction::Sum),
+        ]
+    }
+
+    #[test]
+    fn an_old_state_is_read_and_written_in_the_same_bytes() {
+        let state: TrainState = toml::from_str(OLD).unwrap();
+        assert_eq!((state.scores.accuracy(), state.scores.absolute_error()), (Some(0.2), None));
+        assert_eq!(state.best.unwrap().accuracy, Some(0.25));
+        let state = state.completed(Monitor::ValAccuracy, &counting(metric::ACCURACY)).unwrap();
+        assert_eq!(toml::to_string(&state).unwrap(), OLD);
+        // Nor does an epoch's beginning, where nothing is counted yet, look different.
+        let begun = TrainState::default().completed(Monitor::ValAccuracy, &counting(metric::ACCURACY)).unwrap();
+        assert!(toml::to_string(&begun).unwrap().contains("loss_sum = 0.0\ncorrect = 0.0\ncount = 0.0\n"));
+    }
+
+    #[test]
+    fn a_state_without_accuracy_comes_back_without_one() {
+        let counted = counting(metric::ABSOLUTE_ERROR);
+        let mut state = TrainState::default().completed(Monitor::ValLoss, &counted).unwrap();
+        assert_eq!((state.scores.accuracy(), state.scores.absolute_error_sum), (None, Some(0.0)));
+        state.scores = Scores { loss_sum: 6.0, absolute_error_sum: Some(3.0), count: 4.0, ..state.scores };
+        state.best = Some(Best { epoch: 1, step: 4, accuracy: None, loss: 1.5 });
+        let text = toml::to_string(&state).unwrap();
+        assert!(!text.contains("accuracy") && !text.contains("correct") && !text.contains("nan"), "{text}");
+        let back: TrainState = toml::from_str(&text).unwrap();
+        assert_eq!(back, state);
+        assert_eq!(back.scores.absolute_error(), Some(0.75));
+        let other = Scores { absolute_error_sum: Some(1.0), count: 4.0, ..Scores::zero(&counted) };
+        let sum: Scores = [back.scores, other].into_iter().sum();
+        assert_eq!((sum.accuracy(), sum.absolute_error()), (None, Some(0.5)));
+    }
+
+    #[test]
+    fn what_is_not_counted_cannot_decide() {
+        let numbers = counting(metric::ABSOLUTE_ERROR);
+        let error = TrainState::default().completed(Monitor::ValAccuracy, &numbers).unwrap_err();
+        assert!(error.message().contains("ValAccuracy") && error.message().contains("give ValLoss"), "{error}");
+    }
+}

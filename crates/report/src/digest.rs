@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use paceline_base::{TimeSplit, metric};
+use paceline_base::{Monitor, TimeSplit, metric};
 use paceline_record::{PartialEpoch, RunData, Status, StepRecord, Summary};
 
 /// The run's summary, completed from its records; made from them alone if there is none.
@@ -17,6 +17,7 @@ pub fn digest(run: &RunData) -> Summary {
     summary.attempt = summary.attempt.max(run.attempt);
     let told = run.summary.is_some();
     if !told && run.steps.iter().any(|step| step.absolute_error.is_some()) {
+        summary.monitor = Monitor::ValLoss; // there is nothing else to go by
         summary.metrics = [metric::LOSS, metric::ABSOLUTE_ERROR, metric::SAMPLES].map(String::from).to_vec();
     }
     if summary.split.is_empty() {
