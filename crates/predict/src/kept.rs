@@ -1,6 +1,6 @@
 //! Inputs as the model's batches take them: bad ones keep their place, and labels are those of the model.
 
-use paceline_data::{DataError, Features, Labelled, Samples, Scratch, Source, forward_to};
+use paceline_data::{DataError, Features, Labelled, Samples, Scratch, Source, Target, forward_to};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -60,10 +60,18 @@ pub(crate) struct WithModelLabels {
 }
 
 impl Labelled for WithModelLabels {
-    forward_to!(samples: len, shape, class_names, fingerprint);
+    forward_to!(samples: len, shape, class_names, feature_kind, target_kind, fingerprint);
 
     fn label(&self, index: usize) -> u32 {
         self.labels.apply(self.samples.label(index))
+    }
+
+    fn target(&self, index: usize) -> Target<'_> {
+        match self.samples.target(index) {
+            Target::Class(class) => Target::Class(self.labels.apply(class)),
+            // Numbers are what they are, and several classes were read by the model's own names.
+            target @ (Target::Classes(_) | Target::Numbers(_)) => target,
+        }
     }
 }
 

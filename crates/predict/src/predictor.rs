@@ -9,7 +9,10 @@ use paceline_base::{Error, Result, text};
 use paceline_comm::single;
 use paceline_comm::threads::Threads;
 use paceline_config::{Auto, Config};
-use paceline_data::{Catalogue, DataError, DataPart, Group, InputOptions, Labelled, Order, Role, Visits};
+use paceline_data::{
+    Catalogue, DataError, DataPart, FeatureKind, Group, InputOptions, Labelled, Order, Role, TargetKind, Targets,
+    Visits,
+};
 use paceline_engine::checkpoint::{Checkpoint, restore};
 use paceline_engine::{Batch, Metrics, Rank};
 use paceline_graph::Graph;
@@ -253,7 +256,7 @@ impl Predictor {
     fn open_inputs(&self, given: &[PathBuf], labels: bool) -> Result<Inputs> {
         let image = self.info.image.map(|image| ([image.height, image.width, image.channels], image.fit));
         let memory = Some(machine::free_memory_bytes()).filter(|&free| free > 0);
-        let options = InputOptions { image, labels, seed: self.config.train.seed, memory };
+        let options = InputOptions { image, csv: self.info.csv(), labels, seed: self.config.train.seed, memory };
         let groups = Catalogue::from_env().open_inputs(given, &options)?;
         self.checked(groups)
     }
@@ -303,7 +306,7 @@ impl Predictor {
                 let file = file.strip_suffix(":0").map_or(file.clone(), String::from);
                 return Err(DataError::ModelShape { file, expected, found: shape.to_vec() }.into());
             }
-            if let (DataPart::Stream(_), Values::Floats) = (&group.part, self.info.values) {
+            if let (DataPart::Stream(_), Values::Floats | Values::Indices) = (&group.part, self.info.values) {
                 return Err(DataError::NoImageModel { what: group.name(0) }.into());
             }
             notes.extend(group.notes.iter().cloned());
@@ -408,7 +411,7 @@ impl Predictor {
                 Source::Stream(&kept, &feed)
             }
         };
-        let classes = self.info.classes.len();
+        let classes = self.info.sample_kind().targets.outputs();
         let mut start = 0;
         while start < count {
             let rows = self.batch.min(count - start);
@@ -452,11 +455,15 @@ impl Predictor {
     }
 
     /// The probabilities of each class for rows of values, one after another, scaled as the model takes them
-    /// ([`ModelInfo::values`]): bytes of an image are divided by 255.
+    /// ([`ModelInfo::values`]): bytes of an image are divided by 255. Of a model whose targets are numbers, these numbers.
     ///
     /// # Errors
-    /// If the values are no whole number of rows.
+    /// If the values are no whole number of rows, or the model takes lists of indices.
     pub fn predict_rows(&mut self, values: Vec<f32>) -> Result<Vec<Vec<f64>>> {
+        let kind = self.info.sample_kind();
+        if kind.features != FeatureKind::Dense {
+            return Err(Error::user("this model takes lists of indices; give it a csv of them"));
+        }
         let size: usize = self.info.shape.iter().product();
         if size == 0 || !values.len().is_multiple_of(size) {
             return Err(Error::user(format!(
@@ -465,19 +472,26 @@ impl Predictor {
                 self.info.shape
             )));
         }
-        let labels = vec![0; values.len() / size];
-        let table = paceline_data::Table::new(self.info.shape.clone(), values, labels, self.info.classes.len())?;
+        // Targets that nobody compares with.
+        let targets = match kind.targets {
+            TargetKind::Classes { classes, each } => {
+                Targets::several(vec![0; values.len() / size * each], each, classes)
+            }
+            TargetKind::Numbers { each } => Targets::numbers(vec![0.0; values.len() / size * each], each),
+        };
+        let table = paceline_data::Table::with_targets(self.info.shape.clone(), values, targets?)?;
         self.probabilities(table.into())
     }
 
     fn probabilities(&mut self, part: DataPart) -> Result<Vec<Vec<f64>>> {
+        let numbers = matches!(self.info.sample_kind().targets, TargetKind::Numbers { .. });
         let mut all = Vec::with_capacity(part.len());
         self.batches(&Group::numbered(part, None, "input".into()), Relabel::default(), &mut |computed| {
             for row in 0..computed.rows {
                 if let Some(error) = computed.error(row) {
                     return Err(Error::user(error));
                 }
-                all.push(computed.probabilities(row));
+                all.push(if numbers { computed.outputs(row).to_vec() } else { computed.probabilities(row) });
             }
             Ok(())
         })?;
