@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 pub const LOSS: &str = "loss";
 /// Share of samples classified rightly.
 pub const ACCURACY: &str = "accuracy";
+/// Mean distance of a number from its target.
+pub const ABSOLUTE_ERROR: &str = "absolute error";
 /// Samples that were counted.
 pub const SAMPLES: &str = "samples";
 

@@ -1,6 +1,7 @@
 //! What "best" means in a run. One value decides which epoch is the best, whose checkpoint is kept, when early stopping ends the
 //! run, and which epoch advice names: if each had its own idea, the epoch that one of them names would not be on disk.
 
+use crate::metric;
 use serde::{Deserialize, Serialize};
 
 /// The value that decides: `train.monitor`.
@@ -15,11 +16,27 @@ pub enum Monitor {
 }
 
 impl Monitor {
+    /// As `train.monitor` names it, and files do: `val-accuracy`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Monitor::ValAccuracy => "val-accuracy",
+            Monitor::ValLoss => "val-loss",
+        }
+    }
+
     /// In a sentence: `validation accuracy`.
     pub fn words(self) -> &'static str {
         match self {
             Monitor::ValAccuracy => "validation accuracy",
             Monitor::ValLoss => "validation loss",
+        }
+    }
+
+    /// The [`metric`] that it looks at, which a loss may not count: `accuracy`.
+    pub fn metric(self) -> &'static str {
+        match self {
+            Monitor::ValAccuracy => metric::ACCURACY,
+            Monitor::ValLoss => metric::LOSS,
         }
     }
 

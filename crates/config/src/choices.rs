@@ -186,7 +186,7 @@ by_name!(UpdateMode);
 
 impl Named for Monitor {
     fn all() -> Vec<(&'static str, Self)> {
-        vec![("val-accuracy", Monitor::ValAccuracy), ("val-loss", Monitor::ValLoss)]
+        [Monitor::ValAccuracy, Monitor::ValLoss].map(|monitor| (monitor.name(), monitor)).to_vec()
     }
 }
 by_name!(Monitor);

@@ -161,9 +161,10 @@ schema! {
         /// Decides initial values, the order of samples, dropout and the validation part.
         seed: u64 = 1, Limit::AtLeast(0.0);
         /// What decides which epoch is the best: val-accuracy (highest validation accuracy, of equal ones the lower loss) or
-        /// val-loss (lowest validation loss). The best epoch's checkpoint is kept and is what is tested, and
+        /// val-loss (lowest validation loss). "auto" is val-accuracy, or val-loss where targets are numbers and no accuracy is
+        /// counted. The best epoch's checkpoint is kept and is what is tested, and
         /// reports name it; early stopping waits for the same value.
-        monitor: Monitor = Monitor::ValAccuracy, Limit::None;
+        monitor: Auto<Monitor> = Auto::Auto, Limit::None;
         /// Stop after so many epochs in which train.monitor did not get better; 0 to train all epochs.
         early_stopping: u64 = 0, Limit::AtLeast(0.0);
         /// By how much train.monitor has to get better for early stopping to count anew.

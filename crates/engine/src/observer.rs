@@ -17,8 +17,10 @@ pub struct StepEvent {
     pub share: usize,
     /// Mean loss over the global batch.
     pub loss: f64,
-    /// Accuracy over the global batch.
-    pub accuracy: f64,
+    /// Accuracy over the global batch; none if the loss does not count it.
+    pub accuracy: Option<f64>,
+    /// Mean distance from the target over the global batch; none if the loss does not count it.
+    pub absolute_error: Option<f64>,
     /// Learning rate of this step.
     pub rate: f64,
     /// Where this rank's time went.

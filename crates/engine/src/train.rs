@@ -9,6 +9,7 @@ use crate::observer::{EpochEvent, Observer, StepEvent};
 use crate::rank::{Batch, Next, Rank};
 use crate::state::{Best, Scores, TrainState};
 use paceline_base::kernel::StepArgs;
+use paceline_base::sample::FeatureKind;
 use paceline_base::units::GlobalBatch;
 use paceline_base::{Error, Monitor, Result, metric};
 use paceline_comm::Comm;
@@ -16,6 +17,7 @@ use paceline_graph::Graph;
 use paceline_kernels::Device;
 use paceline_plan::{PhaseKind, Phases};
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -101,7 +103,7 @@ pub fn train<D: Device, C: Comm>(
     progress: TrainState,
     observer: &mut dyn Observer,
 ) -> Result<Outcome> {
-    let progress = progress.completed(job.options.monitor);
+    let progress = progress.completed(job.options.monitor, &rank.schedule.metrics)?;
     let mut training = Training {
         rank,
         job,
@@ -198,7 +200,7 @@ impl<D: Device, C: Comm> Training<'_, D, C> {
         };
         let samples = batch_at(position);
         let rate = (options.rate)(step);
-        let phase = self.phase(samples)?;
+        let phase = self.phase(samples, start)?;
         let next_samples = batch_at(position + samples as u64);
         let at = |row| training.sample(epoch, start + row);
         let at_next = |row| training.sample(epoch, start + samples + row);
@@ -218,7 +220,8 @@ impl<D: Device, C: Comm> Training<'_, D, C> {
             batch: samples,
             share: self.rank.share(phase),
             loss: f64::NAN,
-            accuracy: f64::NAN,
+            accuracy: None,
+            absolute_error: None,
             rate,
             split: self.rank.take_times(),
         });
@@ -234,11 +237,21 @@ impl<D: Device, C: Comm> Training<'_, D, C> {
         Ok(agreed)
     }
 
-    /// The phase for so many samples, which is lowered if it was not planned.
-    fn phase(&mut self, samples: usize) -> Result<usize> {
-        let kind = PhaseKind::Train;
-        if let (None, Some(phases)) = (self.rank.schedule.phase(kind, samples), self.job.phases) {
-            self.rank.extend(phases.with(kind, samples)?)?;
+    /// The phase for so many samples from a position on, which is lowered if it was not planned, or if their lists need more room.
+    fn phase(&mut self, samples: usize, start: usize) -> Result<usize> {
+        let (kind, epoch) = (PhaseKind::Train, self.progress.epoch);
+        if let Some(phases) = self.job.phases {
+            let lists = matches!(self.job.graph.features, FeatureKind::Lists { .. });
+            if let (true, Input::Memory { samples: all, .. }) = (lists, self.job.training) {
+                let length = |row| all.features(self.job.training.sample(epoch, start + row)).len();
+                let entries = |rows: Range<usize>| rows.map(length).sum();
+                let now = self.rank.schedule.phase(kind, samples).map(|at| &self.rank.schedule.phases[at]);
+                if now.is_none_or(|phase| !phase.lists_without_room(entries).is_empty()) {
+                    self.rank.extend(phases.with_room(kind, samples, entries)?)?;
+                }
+            } else if self.rank.schedule.phase(kind, samples).is_none() {
+                self.rank.extend(phases.with(kind, samples)?)?;
+            }
         }
         phase(self.rank, kind, samples)
     }
@@ -246,8 +259,12 @@ impl<D: Device, C: Comm> Training<'_, D, C> {
     /// Takes the metrics of the oldest step that has none.
     fn count(&mut self, metrics: &Metrics) {
         let Some(event) = self.under_way.pop_front() else { return };
-        let value = |name| metrics.value(name).unwrap_or(f64::NAN);
-        let event = StepEvent { loss: value(metric::LOSS), accuracy: value(metric::ACCURACY), ..event };
+        let event = StepEvent {
+            loss: metrics.value(metric::LOSS).unwrap_or(f64::NAN),
+            accuracy: metrics.value(metric::ACCURACY),
+            absolute_error: metrics.value(metric::ABSOLUTE_ERROR),
+            ..event
+        };
         if self.not_finite.is_none() && event.loss.is_finite() {
             self.progress.scores.add(metrics);
             self.observer.step(&event);
@@ -287,19 +304,19 @@ impl<D: Device, C: Comm> Training<'_, D, C> {
         let scores = evaluate(self.rank, validation, self.progress.epoch, options)?;
         let progress = &mut self.progress;
         let train_scores = progress.scores;
-        let (monitor, now) = (progress.monitor, (scores.accuracy(), scores.loss()));
+        let (monitor, step) = (progress.monitor, progress.step);
+        let this = Best { epoch: progress.epoch + 1, step, accuracy: scores.accuracy(), loss: scores.loss() };
+        let now = this.scores();
         let best = progress.best.is_none_or(|b| monitor.better(now, b.scores()));
         let improved = progress.reference.is_none_or(|b| monitor.improved(now, b.scores(), options.min_delta));
-        let step = progress.step;
         *progress = TrainState {
             epoch: progress.epoch + 1,
             position: 0,
-            scores: Scores::default(),
+            scores: Scores::zero(&self.rank.schedule.metrics),
             seconds: 0.0,
             since_better: progress.since_better + 1,
             ..*progress
         };
-        let this = Best { epoch: progress.epoch, step, accuracy: now.0, loss: now.1 };
         if best {
             progress.best = Some(this);
         }
@@ -336,7 +353,7 @@ pub fn evaluate<D: Device, C: Comm>(
     options: &TrainOptions,
 ) -> Result<Scores> {
     rank.drain()?;
-    let mut scores = Scores::default();
+    let mut scores = Scores::zero(&rank.schedule.metrics);
     let mut start = 0;
     while start < input.len() {
         let count = options.eval_batch.min(input.len() - start);

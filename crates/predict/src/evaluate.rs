@@ -3,9 +3,10 @@
 use crate::kept::Relabel;
 use crate::matching::Matching;
 use crate::predictor::{Inputs, PartName, Predictor};
-use crate::scores::{ClassScores, Confusion, Means};
+use crate::scores::Confusion;
+use paceline_base::sample::TargetKind;
 use paceline_base::{Error, Result, metric};
-use paceline_data::Role;
+use paceline_data::{Group, Role, Target};
 
 /// What a model reached on labelled data.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,8 +15,10 @@ pub struct Evaluation {
     pub samples: u64,
     /// Mean loss.
     pub loss: f64,
-    /// Who was taken for whom.
-    pub confusion: Confusion,
+    /// Mean distance from the target, where targets are numbers.
+    pub absolute_error: Option<f64>,
+    /// Who was taken for whom, where targets are classes.
+    pub confusion: Option<Confusion>,
     /// Samples that could not be evaluated, and what is wrong with the first of them.
     pub bad: u64,
     /// Name and reason of the first bad samples.
@@ -28,19 +31,9 @@ pub struct Evaluation {
 const NAMED: usize = 20;
 
 impl Evaluation {
-    /// Share of samples whose class was predicted.
-    pub fn accuracy(&self) -> f64 {
-        self.confusion.accuracy()
-    }
-
-    /// Every class, in the model's order.
-    pub fn by_class(&self) -> Vec<ClassScores> {
-        self.confusion.by_class()
-    }
-
-    /// Means over classes: each counted alike, and each as often as it occurs.
-    pub fn means(&self) -> (Means, Means) {
-        (self.confusion.macro_mean(), self.confusion.weighted_mean())
+    /// Share of samples whose class was predicted; none where targets are numbers.
+    pub fn accuracy(&self) -> Option<f64> {
+        self.confusion.as_ref().map(Confusion::accuracy)
     }
 }
 
@@ -54,14 +47,23 @@ impl Inputs {
 }
 
 impl Predictor {
-    /// Evaluates labelled inputs. Classes are matched by name ([`Matching`]).
+    /// Evaluates inputs that have targets. Classes are matched by name ([`Matching`]).
     ///
     /// The loss is the sum of the loss kernel over its batches, as in training, so that the same samples give the same bits.
     /// Bad samples are left out of all figures.
     ///
     /// # Errors
-    /// If no sample has a class, or some have one that the model does not know.
+    /// If no sample has a class, some have one that the model does not know, or the model was not trained on numbers and they are
+    /// the targets.
     pub fn evaluate(&mut self, inputs: &Inputs) -> Result<Evaluation> {
+        let is_numbers = |group: &Group| matches!(group.part.target_kind(), TargetKind::Numbers { .. });
+        if matches!(self.info().sample_kind().targets, TargetKind::Classes { each: 2.., .. }) {
+            return Err(self.several_classes());
+        }
+        if inputs.groups.iter().any(is_numbers) { self.evaluate_numbers(inputs) } else { self.evaluate_classes(inputs) }
+    }
+
+    fn evaluate_classes(&mut self, inputs: &Inputs) -> Result<Evaluation> {
         let classes = self.classes().to_vec();
         let mut notes = Vec::new();
         let mut matchings = Vec::new();
@@ -87,7 +89,7 @@ impl Predictor {
         notes.dedup();
         self.prepare(inputs)?;
         let mut confusion = Confusion::new(classes.len());
-        let (mut loss, mut samples, mut bad, mut first_bad) = (0.0, 0, 0, Vec::new());
+        let mut tally = Tally::default();
         for (group, matching) in inputs.groups.iter().zip(matchings) {
             self.batches(group, Relabel(matching.to), &mut |computed| {
                 let is_whole = |row: usize| computed.error(row).is_none() && computed.label(row).is_some();
@@ -98,26 +100,99 @@ impl Predictor {
                         (None, None) => "it has no label",
                         (None, Some(label)) => {
                             confusion.add(label, first_largest(computed.outputs(row)));
-                            samples += 1;
+                            tally.samples += 1;
                             // The kernel's sum has the bits of training, but is over all rows.
-                            loss += if whole { 0.0 } else { computed.loss(row, label) };
+                            tally.loss += if whole { 0.0 } else { computed.loss(row, label) };
                             continue;
                         }
                     };
-                    bad += 1;
-                    if first_bad.len() < NAMED {
-                        first_bad.push((group.name(computed.start + row), wrong.to_string()));
-                    }
+                    tally.add_bad(|| group.name(computed.start + row), wrong);
                 }
-                loss += if whole { computed.metrics.sum(metric::LOSS).unwrap_or(f64::NAN) } else { 0.0 };
+                tally.loss += if whole { computed.metrics.sum(metric::LOSS).unwrap_or(f64::NAN) } else { 0.0 };
                 Ok(())
             })?;
         }
+        let evaluation = tally.evaluation()?;
+        Ok(Evaluation { confusion: Some(confusion), notes, ..evaluation })
+    }
+
+    fn evaluate_numbers(&mut self, inputs: &Inputs) -> Result<Evaluation> {
+        self.prepare(inputs)?;
+        let mut tally = Tally::default();
+        let mut absolute_error = 0.0;
+        for group in &inputs.groups {
+            self.batches(group, Relabel::default(), &mut |computed| {
+                let sum = |name| {
+                    computed.metrics.sum(name).ok_or_else(|| {
+                        Error::user(format!(
+                            "the targets of the data are numbers ({} is the first input), but the model was trained on classes; \
+                             give data with classes, or another model",
+                            group.name(0)
+                        ))
+                    })
+                };
+                let kernel = (sum(metric::LOSS)?, sum(metric::ABSOLUTE_ERROR)?);
+                let whole = (0..computed.rows).all(|row| computed.error(row).is_none());
+                for row in 0..computed.rows {
+                    match (computed.error(row), computed.target(row)) {
+                        (Some(error), _) => tally.add_bad(|| group.name(computed.start + row), error),
+                        (None, Target::Numbers(targets)) => {
+                            tally.samples += 1;
+                            // The kernel's sums have the bits of training, but are over all rows.
+                            let (squares, distances) = mean_errors(computed.outputs(row), targets);
+                            tally.loss += if whole { 0.0 } else { squares };
+                            absolute_error += if whole { 0.0 } else { distances };
+                        }
+                        (None, _) => return Err(Error::internal("classes in a set whose targets are numbers")),
+                    }
+                }
+                if whole {
+                    tally.loss += kernel.0;
+                    absolute_error += kernel.1;
+                }
+                Ok(())
+            })?;
+        }
+        let evaluation = tally.evaluation()?;
+        let absolute_error = Some(absolute_error / evaluation.samples as f64);
+        Ok(Evaluation { absolute_error, ..evaluation })
+    }
+}
+
+/// The means over outputs of (y − target)² and of |y − target|.
+fn mean_errors(outputs: &[f64], targets: &[f32]) -> (f64, f64) {
+    let errors = || outputs.iter().zip(targets).map(|(y, &target)| y - f64::from(target));
+    let count = outputs.len() as f64;
+    (errors().map(|e| e * e).sum::<f64>() / count, errors().map(f64::abs).sum::<f64>() / count)
+}
+
+/// What was counted so far.
+#[derive(Default)]
+struct Tally {
+    samples: u64,
+    /// The sum over samples.
+    loss: f64,
+    bad: u64,
+    first_bad: Vec<(String, String)>,
+}
+
+impl Tally {
+    fn add_bad(&mut self, name: impl FnOnce() -> String, wrong: &str) {
+        self.bad += 1;
+        if self.first_bad.len() < NAMED {
+            self.first_bad.push((name(), wrong.to_string()));
+        }
+    }
+
+    /// The figures that every evaluation has.
+    fn evaluation(self) -> Result<Evaluation> {
+        let Tally { samples, loss, bad, first_bad } = self;
         if samples == 0 {
             let (name, why) = first_bad.first().cloned().unwrap_or_default();
             return Err(Error::failure(format!("no sample could be evaluated; the first, {name}: {why}")));
         }
-        Ok(Evaluation { samples, loss: loss / samples as f64, confusion, bad, first_bad, notes })
+        let loss = loss / samples as f64;
+        Ok(Evaluation { samples, loss, absolute_error: None, confusion: None, bad, first_bad, notes: Vec::new() })
     }
 }
 

@@ -58,6 +58,11 @@ pub fn csv_line_of_numbers(prediction: &Prediction<'_>, count: usize) -> String 
     line
 }
 
+/// A number in as few digits as tell it from others of 32 bits.
+fn shortest(value: f32) -> Value {
+    value.to_string().parse::<f64>().unwrap_or_else(|_| value.into()).into()
+}
+
 /// In quotes where it must be.
 fn field(line: &mut String, text: &str) {
     if text.contains([',', '"', '\n', '\r']) || text.starts_with(' ') || text.ends_with(' ') {
@@ -89,7 +94,7 @@ pub fn json_line(prediction: &Prediction<'_>, top: usize) -> String {
     if !prediction.numbers.is_empty() {
         let by_name = |value: &dyn Fn(&Number<'_>) -> Option<f32>| -> Map<String, Value> {
             let pairs = prediction.numbers.iter().filter_map(|number| Some((number.name.to_string(), value(number)?)));
-            pairs.map(|(name, value)| (name, value.into())).collect()
+            pairs.map(|(name, value)| (name, shortest(value))).collect()
         };
         line.insert("numbers".into(), by_name(&|number| Some(number.value)).into());
         let known = by_name(&|number| number.known);

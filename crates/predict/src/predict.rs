@@ -79,13 +79,7 @@ impl Predictor {
         let is_numbers = match self.info().sample_kind().targets {
             TargetKind::Numbers { .. } => true,
             TargetKind::Classes { each: 1, .. } => false,
-            TargetKind::Classes { each, .. } => {
-                return Err(Error::user(format!(
-                    "the model has {each} targets that are classes ({}), and predictions of several classes are not written; train a \
-                     model for each (data.target), or use paceline evaluate",
-                    targets.join(", ")
-                )));
-            }
+            TargetKind::Classes { .. } => return Err(self.several_classes()),
         };
         self.prepare(inputs)?;
         let classes = self.classes().to_vec();
@@ -117,6 +111,18 @@ impl Predictor {
             })?;
         }
         Ok(counts)
+    }
+}
+
+impl Predictor {
+    /// The error for a model with several targets that are classes.
+    pub(crate) fn several_classes(&self) -> Error {
+        Error::user(format!(
+            "the model of {} has several targets that are classes ({}), and what it says of several classes is not written or \
+             counted; train a model for each of them (data.target)",
+            self.dir().display(),
+            self.info().target_names().join(", ")
+        ))
     }
 }
 

@@ -10,8 +10,8 @@ use paceline_comm::single;
 use paceline_comm::threads::Threads;
 use paceline_config::{Auto, Config};
 use paceline_data::{
-    Catalogue, DataError, DataPart, FeatureKind, Group, InputOptions, Labelled, Order, Role, TargetKind, Targets,
-    Visits,
+    Catalogue, DataError, DataPart, FeatureKind, Group, InputOptions, Labelled, Order, Role, Target, TargetKind,
+    Targets, Visits,
 };
 use paceline_engine::checkpoint::{Checkpoint, restore};
 use paceline_engine::{Batch, Metrics, Rank};
@@ -537,6 +537,11 @@ impl Computed<'_> {
     pub(crate) fn label(&self, row: usize) -> Option<usize> {
         let label = self.labels.label(self.start + row) as usize;
         (label < self.classes).then_some(label)
+    }
+
+    /// The targets of a row.
+    pub(crate) fn target(&self, row: usize) -> Target<'_> {
+        self.labels.target(self.start + row)
     }
 
     /// The probability of each class.

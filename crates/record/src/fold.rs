@@ -53,6 +53,7 @@ fn join(a: &StepRecord, b: &StepRecord) -> StepRecord {
     let weights = if a.samples + b.samples > 0 { (a.samples, b.samples) } else { (a.steps, b.steps) };
     let (n, m) = (weights.0 as f64, weights.1 as f64);
     let mean = |x: f64, y: f64| (x * n + y * m) / (n + m);
+    let mean_of_both = |x: Option<f64>, y: Option<f64>| x.zip(y).map(|(x, y)| mean(x, y));
     let (ta, tb) = (a.split.total(), b.split.total());
     // Throughputs are averaged over the time they lasted.
     let examples_per_s = if ta + tb > 0.0 {
@@ -65,7 +66,8 @@ fn join(a: &StepRecord, b: &StepRecord) -> StepRecord {
         samples: a.samples + b.samples,
         share: a.share.zip(b.share).map(|(a, b)| a + b),
         loss: mean(a.loss, b.loss),
-        accuracy: mean(a.accuracy, b.accuracy),
+        accuracy: mean_of_both(a.accuracy, b.accuracy),
+        absolute_error: mean_of_both(a.absolute_error, b.absolute_error),
         examples_per_s,
         split: a.split + b.split,
         ..*b
@@ -82,7 +84,7 @@ mod tests {
         let step = |step: u64, loss: f64, seconds: f64, examples_per_s: f64| StepRecord {
             step,
             loss,
-            accuracy: loss / 10.0,
+            accuracy: Some(loss / 10.0),
             samples: 8,
             examples_per_s,
             split: TimeSplit { compute: seconds, ..TimeSplit::default() },
@@ -94,7 +96,8 @@ mod tests {
         assert!(fold.add(step(2, 6.0, 0.0, 900.0)).is_none());
         let record = fold.finish().unwrap();
         assert_eq!((record.step, record.steps, record.samples), (2, 3, 24));
-        assert!((record.loss - 3.0).abs() < 1e-12 && (record.accuracy - 0.3).abs() < 1e-12);
+        assert!((record.loss - 3.0).abs() < 1e-12 && (record.accuracy.unwrap() - 0.3).abs() < 1e-12);
+        assert_eq!(record.absolute_error, None, "what was not counted is not made up");
         assert_eq!((record.split.compute, record.examples_per_s), (4.0, 175.0));
     }
 

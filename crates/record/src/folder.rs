@@ -43,9 +43,15 @@ pub struct RunEntry {
     /// Best validation loss.
     #[serde(with = "number::option")]
     pub best_val_loss: Option<f64>,
+    /// Validation absolute error of the best epoch, of a run that counts it.
+    #[serde(with = "number::option", skip_serializing_if = "Option::is_none")]
+    pub best_val_absolute_error: Option<f64>,
     /// Accuracy on the test samples.
     #[serde(with = "number::option")]
     pub test_accuracy: Option<f64>,
+    /// Absolute error on the test samples, of a run that counts it.
+    #[serde(with = "number::option", skip_serializing_if = "Option::is_none")]
+    pub test_absolute_error: Option<f64>,
     /// Samples (of a preparation: images) a second.
     #[serde(with = "number::option")]
     pub examples_per_s: Option<f64>,
@@ -122,7 +128,9 @@ fn entry(path: &Path, group: Option<String>) -> RunEntry {
         epochs_planned: 0,
         best_val_accuracy: None,
         best_val_loss: None,
+        best_val_absolute_error: None,
         test_accuracy: None,
+        test_absolute_error: None,
         examples_per_s: None,
         started: written(path),
         bytes: size(path),
@@ -150,7 +158,9 @@ fn fill(entry: &mut RunEntry, path: &Path) -> Result<()> {
     entry.epochs_planned = summary.epochs_planned;
     entry.best_val_accuracy = summary.best().map_or(summary.best_val_accuracy, |best| best.val_accuracy);
     entry.best_val_loss = summary.best_val_loss;
+    entry.best_val_absolute_error = summary.best_val_absolute_error;
     entry.test_accuracy = summary.test_accuracy;
+    entry.test_absolute_error = summary.test_absolute_error;
     entry.examples_per_s = Some(summary.examples_per_s).filter(|rate| rate.is_finite() && *rate > 0.0);
     entry.started = if summary.started > 0 { summary.started } else { entry.started };
     (entry.model, entry.data, entry.status) = (summary.model, summary.data, Some(summary.status));

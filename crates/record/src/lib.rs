@@ -50,6 +50,7 @@ mod read;
 mod step;
 mod study;
 mod summary;
+mod without;
 mod writer;
 
 pub use cpu::{CpuShare, CpuUse, CpuWatch, cpu_of_job};

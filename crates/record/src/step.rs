@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 /// One rank's part of one step, or of several steps in a row when not every step is recorded.
 ///
-/// With `steps > 1` the record stands for the steps `step + 1 - steps ..= step`: loss and accuracy are means over all their
-/// samples, samples and times are sums, batch and rate are those of the last.
+/// With `steps > 1` the record stands for the steps `step + 1 - steps ..= step`: loss, accuracy and absolute error are means over all
+/// their samples, samples and times are sums, batch and rate are those of the last.
 ///
 /// Over the records of an epoch, of one rank or of all, `Σ loss · samples / Σ samples` is the epoch's training loss.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,7 +25,7 @@ pub struct StepRecord {
     pub steps: u64,
     /// Whose part it is.
     pub rank: u32,
-    /// Samples of all ranks, over which loss and accuracy are means.
+    /// Samples of all ranks, over which loss, accuracy and absolute error are means.
     pub samples: u64,
     /// Samples of these that this rank processed. Older versions wrote none, and that number as `samples`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -35,9 +35,13 @@ pub struct StepRecord {
     /// Mean loss over the global batch.
     #[serde(with = "number")]
     pub loss: f64,
-    /// Share of the global batch that was classified rightly; NaN where this has no meaning.
-    #[serde(with = "number")]
-    pub accuracy: f64,
+    /// Share of the global batch that was classified rightly; none where the loss does not count it. (Older versions may have
+    /// written NaN.)
+    #[serde(with = "number::option", skip_serializing_if = "Option::is_none")]
+    pub accuracy: Option<f64>,
+    /// Mean distance from the target over the global batch; none where the loss does not count it.
+    #[serde(with = "number::option", skip_serializing_if = "Option::is_none")]
+    pub absolute_error: Option<f64>,
     /// Learning rate, of the last step where a line stands for several.
     #[serde(with = "number")]
     pub rate: f64,
@@ -67,7 +71,8 @@ impl Default for StepRecord {
             share: None,
             batch: 0,
             loss: f64::NAN,
-            accuracy: f64::NAN,
+            accuracy: None,
+            absolute_error: None,
             rate: f64::NAN,
             examples_per_s: f64::NAN,
             split: TimeSplit::default(),
@@ -91,15 +96,21 @@ pub struct EpochRecord {
     /// Mean loss over the epoch's training batches.
     #[serde(with = "number")]
     pub train_loss: f64,
-    /// Accuracy over the epoch's training batches.
-    #[serde(with = "number")]
-    pub train_accuracy: f64,
+    /// Accuracy over the epoch's training batches; none where the loss does not count it.
+    #[serde(with = "number::option", skip_serializing_if = "Option::is_none")]
+    pub train_accuracy: Option<f64>,
+    /// Mean distance from the target over the epoch's training batches; none where the loss does not count it.
+    #[serde(with = "number::option", skip_serializing_if = "Option::is_none")]
+    pub train_absolute_error: Option<f64>,
     /// Loss on the validation samples, if there are any.
     #[serde(with = "number::option")]
     pub val_loss: Option<f64>,
-    /// Accuracy on the validation samples, if there are any.
-    #[serde(with = "number::option")]
+    /// Accuracy on the validation samples, if there are any and the loss counts it.
+    #[serde(with = "number::option", skip_serializing_if = "Option::is_none")]
     pub val_accuracy: Option<f64>,
+    /// Mean distance from the target on the validation samples, if there are any and the loss counts it.
+    #[serde(with = "number::option", skip_serializing_if = "Option::is_none")]
+    pub val_absolute_error: Option<f64>,
     /// Seconds of training alone.
     #[serde(with = "number")]
     pub seconds: f64,
@@ -119,9 +130,11 @@ impl Default for EpochRecord {
             step: 0,
             rate: f64::NAN,
             train_loss: f64::NAN,
-            train_accuracy: f64::NAN,
+            train_accuracy: None,
+            train_absolute_error: None,
             val_loss: None,
             val_accuracy: None,
+            val_absolute_error: None,
             seconds: 0.0,
             eval_seconds: 0.0,
             examples_per_s: f64::NAN,

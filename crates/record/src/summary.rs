@@ -4,10 +4,11 @@
 
 use paceline_base::stage::StageFigures;
 use paceline_base::text::counted;
-use paceline_base::{Monitor, TimeSplit, number};
+use paceline_base::{Monitor, TimeSplit, metric, number};
 use paceline_system::Machine;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::without::Without;
 use crate::{CpuUse, EpochRecord, FORMAT};
 
 /// How a run stands.
@@ -159,14 +160,17 @@ pub struct PartialEpoch {
     /// Mean loss over them.
     #[serde(with = "number")]
     pub train_loss: f64,
-    /// Share of them that was classified rightly.
-    #[serde(with = "number")]
-    pub train_accuracy: f64,
+    /// Share of them that was classified rightly; none where the loss does not count it.
+    #[serde(with = "number::option", skip_serializing_if = "Option::is_none")]
+    pub train_accuracy: Option<f64>,
+    /// Mean distance from the target over them; none where the loss does not count it.
+    #[serde(with = "number::option", skip_serializing_if = "Option::is_none")]
+    pub train_absolute_error: Option<f64>,
 }
 
 /// The run in one object.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, remote = "Self")] // the traits themselves are below: what is written depends on what the loss counts
 pub struct Summary {
     /// Format of the file.
     pub format: u32,
@@ -202,27 +206,43 @@ pub struct Summary {
     pub best_step: Option<u64>,
     /// The checkpoint of the best epoch, below the run directory: `checkpoints/step-500`. None if it is not on disk.
     pub best_checkpoint: Option<String>,
+    /// What the loss counts, where that is not loss and accuracy: `loss`, `absolute error`, `samples`. Empty in runs of
+    /// classification, as in all of older versions.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub metrics: Vec<String>,
     /// Validation accuracy of the best epoch.
     #[serde(with = "number::option")]
     pub best_val_accuracy: Option<f64>,
+    /// Validation absolute error of the best epoch.
+    #[serde(with = "number::option", skip_serializing_if = "Option::is_none")]
+    pub best_val_absolute_error: Option<f64>,
     /// The lowest validation loss of all epochs; that of the best epoch stands among its figures in `epochs`.
     #[serde(with = "number::option")]
     pub best_val_loss: Option<f64>,
     /// Validation accuracy of the last epoch.
     #[serde(with = "number::option")]
     pub final_val_accuracy: Option<f64>,
+    /// Validation absolute error of the last epoch.
+    #[serde(with = "number::option", skip_serializing_if = "Option::is_none")]
+    pub final_val_absolute_error: Option<f64>,
     /// Validation loss of the last epoch.
     #[serde(with = "number::option")]
     pub final_val_loss: Option<f64>,
     /// Training accuracy of the last whole epoch; of `partial` if there is none.
     #[serde(with = "number::option")]
     pub train_accuracy: Option<f64>,
+    /// Training absolute error of the last whole epoch; of `partial` if there is none.
+    #[serde(with = "number::option", skip_serializing_if = "Option::is_none")]
+    pub train_absolute_error: Option<f64>,
     /// Training loss of the last whole epoch; of `partial` if there is none.
     #[serde(with = "number::option")]
     pub train_loss: Option<f64>,
     /// Accuracy on the test samples, if they were evaluated.
     #[serde(with = "number::option")]
     pub test_accuracy: Option<f64>,
+    /// Absolute error on the test samples, if they were evaluated.
+    #[serde(with = "number::option", skip_serializing_if = "Option::is_none")]
+    pub test_absolute_error: Option<f64>,
     /// Loss on the test samples, if they were evaluated.
     #[serde(with = "number::option")]
     pub test_loss: Option<f64>,
@@ -309,13 +329,18 @@ impl Default for Summary {
             best_epoch: None,
             best_step: None,
             best_checkpoint: None,
+            metrics: Vec::new(),
             best_val_accuracy: None,
+            best_val_absolute_error: None,
             best_val_loss: None,
             final_val_accuracy: None,
+            final_val_absolute_error: None,
             final_val_loss: None,
             train_accuracy: None,
+            train_absolute_error: None,
             train_loss: None,
             test_accuracy: None,
+            test_absolute_error: None,
             test_loss: None,
             validation_samples: 0,
             test_samples: 0,
@@ -346,11 +371,37 @@ impl Default for Summary {
     }
 }
 
+impl Serialize for Summary {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        const ACCURACIES: [&str; 4] = ["best_val_accuracy", "final_val_accuracy", "train_accuracy", "test_accuracy"];
+        match self.counts_accuracy() {
+            true => Summary::serialize(self, to),
+            false => Summary::serialize(self, Without { fields: &ACCURACIES, to }),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Summary {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Summary::deserialize(from)
+    }
+}
+
 impl Summary {
     /// "stopped after 300 steps: train.max_steps", if that ended the run.
     pub fn step_limit_words(&self) -> Option<String> {
         let steps = self.step_limit.map(|steps| counted(steps as usize, "step"))?;
         Some(format!("stopped after {steps}: train.max_steps"))
+    }
+
+    /// Whether its loss counts accuracy. Where it does not, no accuracy is written, not even as `null`.
+    pub fn counts_accuracy(&self) -> bool {
+        self.metrics.is_empty() || self.metrics.iter().any(|name| name == metric::ACCURACY)
+    }
+
+    /// Whether its loss counts absolute errors.
+    pub fn counts_absolute_error(&self) -> bool {
+        self.metrics.iter().any(|name| name == metric::ABSOLUTE_ERROR)
     }
 
     /// The figures of the best epoch.
@@ -372,16 +423,20 @@ impl Summary {
             .reduce(|best, epoch| if better(self.monitor, epoch, best) { epoch } else { best });
         self.best_epoch = best.map(|epoch| epoch.epoch);
         self.best_step = best.map(|epoch| epoch.step);
+        self.best_val_absolute_error = best.and_then(|epoch| epoch.val_absolute_error);
         let accuracies = self.epochs.iter().filter_map(|e| e.val_accuracy).filter(|a| !a.is_nan());
         self.best_val_accuracy = accuracies.reduce(f64::max);
         self.best_val_loss = self.epochs.iter().filter_map(|e| e.val_loss).filter(|l| !l.is_nan()).reduce(f64::min);
         if let (Some(partial), true) = (self.partial, self.epochs.is_empty()) {
-            (self.train_accuracy, self.train_loss) = (Some(partial.train_accuracy), Some(partial.train_loss));
+            (self.train_accuracy, self.train_loss) = (partial.train_accuracy, Some(partial.train_loss));
+            self.train_absolute_error = partial.train_absolute_error;
         }
         if let Some(last) = self.epochs.last() {
             self.final_val_accuracy = last.val_accuracy;
             self.final_val_loss = last.val_loss;
-            self.train_accuracy = Some(last.train_accuracy);
+            self.final_val_absolute_error = last.val_absolute_error;
+            self.train_accuracy = last.train_accuracy;
+            self.train_absolute_error = last.train_absolute_error;
             self.train_loss = Some(last.train_loss);
             self.seconds_train = self.epochs.iter().map(|epoch| epoch.seconds).sum();
         }
@@ -414,7 +469,7 @@ mod tests {
 
     #[test]
     fn a_partial_epoch_tells_the_loss_only_where_no_whole_one_does() {
-        let partial = PartialEpoch { epoch: 1, train_loss: 2.5, train_accuracy: 0.3, ..PartialEpoch::default() };
+        let partial = PartialEpoch { epoch: 1, train_loss: 2.5, train_accuracy: Some(0.3), ..PartialEpoch::default() };
         let mut summary = Summary { partial: Some(partial), ..Summary::default() };
         summary.derive_figures();
         assert_eq!((summary.train_loss, summary.train_accuracy), (Some(2.5), Some(0.3)));

@@ -17,7 +17,7 @@ fn step(step: u64) -> StepRecord {
         samples: 16,
         batch: 32,
         loss: 1.0 / (step + 1) as f64,
-        accuracy: 0.1 + 0.2,
+        accuracy: Some(0.1 + 0.2),
         rate: 0.01,
         examples_per_s: 1e5 / 3.0,
         split: TimeSplit { compute: 0.1, wait: 1e-9, ..TimeSplit::default() },
@@ -31,7 +31,7 @@ fn epoch(epoch: u64, steps: u64) -> EpochRecord {
         step: steps,
         rate: 0.01,
         train_loss: 0.5,
-        train_accuracy: 0.8,
+        train_accuracy: Some(0.8),
         examples_per_s: 7.0,
         ..EpochRecord::default()
     }

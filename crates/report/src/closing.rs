@@ -45,14 +45,16 @@ pub fn closing_table(summary: &Summary, checkpoints: Option<&Path>, style: Style
         let done = summary.epochs.last().map_or(summary.epochs_planned, |last| last.epoch);
         lines.push(("best epoch", format!("{epoch} of {done}, by {}", summary.monitor.words())));
     }
-    let (accuracy, loss) = match summary.best() {
-        Some(best) => (best.val_accuracy, best.val_loss),
-        None => (summary.best_val_accuracy, summary.best_val_loss),
+    let s = summary;
+    let validation = match s.best() {
+        Some(best) => format::result(best.val_accuracy, best.val_loss, best.val_absolute_error),
+        None => format::result(s.best_val_accuracy, s.best_val_loss, s.best_val_absolute_error),
     };
-    push_result(&mut lines, "validation", accuracy, loss);
-    push_result(&mut lines, "test", summary.test_accuracy, summary.test_loss);
-    if !summary.epochs.is_empty() || summary.partial.is_none() {
-        push_result(&mut lines, "training", summary.train_accuracy, summary.train_loss);
+    let test = format::result(s.test_accuracy, s.test_loss, s.test_absolute_error);
+    let training = format::result(s.train_accuracy, s.train_loss, s.train_absolute_error);
+    let training = training.filter(|_| !s.epochs.is_empty() || s.partial.is_none());
+    for (label, result) in [("validation", validation), ("test", test), ("training", training)] {
+        lines.extend(result.map(|result| (label, result)));
     }
     if let Some(partial) = &summary.partial {
         lines.push(("training", format::partial(partial)));
@@ -109,19 +111,6 @@ pub(crate) fn cores_used(summary: &Summary) -> Option<String> {
     let known = summary.cpu.iter().filter(|cpu| cpu.wall > 0.0);
     let (used, all) = known.fold((0.0, 0), |(used, all), cpu| (used + cpu.cpu / cpu.wall, all + cpu.cores));
     (all > 0).then(|| format!("{used:.1} of {all} on average"))
-}
-
-fn push_result(lines: &mut Vec<(&str, String)>, label: &'static str, accuracy: Option<f64>, loss: Option<f64>) {
-    let parts: Vec<String> = [
-        accuracy.filter(|a| !a.is_nan()).map(|a| format!("accuracy {}", format::percent(a))),
-        loss.map(|l| format!("loss {}", format::loss(l))),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    if !parts.is_empty() {
-        lines.push((label, parts.join(", ")));
-    }
 }
 
 fn times(summary: &Summary, style: Style) -> String {

@@ -61,8 +61,16 @@ pub struct Row {
     pub val_accuracy: Option<f64>,
     /// The lowest validation loss, of whichever epoch.
     pub val_loss: Option<f64>,
+    /// Validation absolute error of the best epoch, of runs that count it.
+    pub val_absolute_error: Option<f64>,
     /// Test accuracy, if it was measured.
     pub test_accuracy: Option<f64>,
+    /// Test loss, if it was measured.
+    pub test_loss: Option<f64>,
+    /// Test absolute error, if it was measured.
+    pub test_absolute_error: Option<f64>,
+    /// Whether it counts accuracy; where it does not, its loss and absolute error are what is shown.
+    pub counts_accuracy: bool,
     /// Where the time went, over all ranks, as fractions of 1.
     pub fractions: TimeSplit,
 }
@@ -142,7 +150,11 @@ fn row(summary: &Summary, differs: String) -> Row {
         samples: (summary.validation_samples, summary.test_samples),
         val_accuracy: summary.best_val_accuracy,
         val_loss: summary.best_val_loss,
+        val_absolute_error: summary.best_val_absolute_error,
         test_accuracy: summary.test_accuracy,
+        test_loss: summary.test_loss,
+        test_absolute_error: summary.test_absolute_error,
+        counts_accuracy: summary.counts_accuracy(),
         fractions: summary.split_fractions,
     }
 }
@@ -162,7 +174,10 @@ pub(crate) const SPEED_NOISE: f64 = 0.05;
 pub(crate) enum Score {
     ValidationAccuracy,
     ValidationLoss,
+    ValidationAbsoluteError,
     TestAccuracy,
+    TestLoss,
+    TestAbsoluteError,
 }
 
 impl Score {
@@ -170,12 +185,20 @@ impl Score {
         match self {
             Score::ValidationAccuracy => row.val_accuracy,
             Score::ValidationLoss => row.val_loss,
+            Score::ValidationAbsoluteError => row.val_absolute_error,
             Score::TestAccuracy => row.test_accuracy,
+            Score::TestLoss => row.test_loss,
+            Score::TestAbsoluteError => row.test_absolute_error,
         }
     }
 
     fn wins(self) -> Wins {
-        if self == Score::ValidationLoss { Wins::Smallest } else { Wins::Largest }
+        match self {
+            Score::ValidationAccuracy | Score::TestAccuracy => Wins::Largest,
+            Score::ValidationLoss | Score::ValidationAbsoluteError | Score::TestLoss | Score::TestAbsoluteError => {
+                Wins::Smallest
+            }
+        }
     }
 
     /// What is no difference: half of one sample, and what the last figure shown rounds away.
@@ -184,7 +207,9 @@ impl Score {
         match self {
             Score::ValidationAccuracy => half(row.samples.0).max(0.5e-4),
             Score::TestAccuracy => half(row.samples.1).max(0.5e-4),
-            Score::ValidationLoss => 0.5e-3 * best.abs(),
+            Score::ValidationLoss | Score::ValidationAbsoluteError | Score::TestLoss | Score::TestAbsoluteError => {
+                0.5e-3 * best.abs()
+            }
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use paceline_base::TimeSplit;
+use paceline_base::{Monitor, TimeSplit, metric};
 use paceline_record::{PartialEpoch, RunData, Status, StepRecord, Summary};
 
 /// The run's summary, completed from its records; made from them alone if there is none.
@@ -16,6 +16,10 @@ pub fn digest(run: &RunData) -> Summary {
     }
     summary.attempt = summary.attempt.max(run.attempt);
     let told = run.summary.is_some();
+    if !told && run.steps.iter().any(|step| step.absolute_error.is_some()) {
+        summary.monitor = Monitor::ValLoss; // there is nothing else to go by
+        summary.metrics = [metric::LOSS, metric::ABSOLUTE_ERROR, metric::SAMPLES].map(String::from).to_vec();
+    }
     if summary.split.is_empty() {
         summary.split = splits_by_rank(run);
         summary.replicas = summary.replicas.max(summary.split.len());
@@ -58,6 +62,10 @@ fn partial(run: &RunData) -> Option<PartialEpoch> {
     let mean = |value: fn(&StepRecord) -> f64| {
         lines().map(|step| value(step) * step.samples as f64).sum::<f64>() / samples as f64
     };
+    let mean_if_counted = |value: fn(&StepRecord) -> Option<f64>| {
+        let sum: Option<f64> = lines().map(|step| value(step).map(|value| value * step.samples as f64)).sum();
+        sum.map(|sum| sum / samples as f64)
+    };
     let whole = run.epochs.iter().any(|record| record.epoch == epoch);
     (!whole && samples > 0).then(|| PartialEpoch {
         epoch,
@@ -65,7 +73,8 @@ fn partial(run: &RunData) -> Option<PartialEpoch> {
         of_steps: 0,
         samples,
         train_loss: mean(|step| step.loss),
-        train_accuracy: mean(|step| step.accuracy),
+        train_accuracy: mean_if_counted(|step| step.accuracy),
+        train_absolute_error: mean_if_counted(|step| step.absolute_error),
     })
 }
 

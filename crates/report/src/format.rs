@@ -40,7 +40,7 @@ pub(crate) fn loss(value: f64) -> String {
     }
 }
 
-/// An optional loss.
+/// An optional loss, or an absolute error, which has as little of a unit.
 pub(crate) fn maybe_loss(value: Option<f64>) -> String {
     value.map_or_else(|| NONE.into(), loss)
 }
@@ -79,18 +79,26 @@ pub(crate) fn count(value: u64) -> String {
     out
 }
 
-/// "accuracy 31.25 %, loss 1.0523 (5 of 12 steps of epoch 1)"
+/// "accuracy 31.2 %, loss 1.0523" or "loss 1.0523, absolute error 0.8310": those that are known; none if none is.
+pub(crate) fn result(accuracy: Option<f64>, loss: Option<f64>, absolute_error: Option<f64>) -> Option<String> {
+    let parts = [
+        accuracy.filter(|a| !a.is_nan()).map(|a| format!("accuracy {}", percent(a))),
+        loss.map(|l| format!("loss {}", self::loss(l))),
+        absolute_error.map(|e| format!("absolute error {}", self::loss(e))),
+    ];
+    let known: Vec<String> = parts.into_iter().flatten().collect();
+    (!known.is_empty()).then(|| known.join(", "))
+}
+
+/// "accuracy 31.2 %, loss 1.0523 (5 of 12 steps of epoch 1)"
 pub(crate) fn partial(partial: &PartialEpoch) -> String {
     let counted = |steps: u64| paceline_base::text::counted(steps as usize, "step");
     let steps = match partial.of_steps {
         0 => format!("{} of epoch {}", counted(partial.steps), partial.epoch),
         of => format!("{} of {} of epoch {}", partial.steps, counted(of), partial.epoch),
     };
-    let accuracy = match partial.train_accuracy {
-        accuracy if accuracy.is_nan() => String::new(),
-        accuracy => format!("accuracy {}, ", percent(accuracy)),
-    };
-    format!("{accuracy}loss {} ({steps})", loss(partial.train_loss))
+    let reached = result(partial.train_accuracy, Some(partial.train_loss), partial.train_absolute_error);
+    format!("{} ({steps})", reached.unwrap_or_default())
 }
 
 /// A name as it may be shown: it must not move the cursor of who reads it.

@@ -13,7 +13,7 @@
 //! use paceline_record::{EpochRecord, RunData};
 //! use paceline_report::verdicts;
 //!
-//! let epoch = |epoch, train_accuracy| EpochRecord { epoch, train_accuracy, ..EpochRecord::default() };
+//! let epoch = |epoch, accuracy| EpochRecord { epoch, train_accuracy: Some(accuracy), ..EpochRecord::default() };
 //! let mut last = epoch(5, 0.9666);
 //! last.val_accuracy = Some(0.6611);
 //! let run = RunData { epochs: vec![epoch(4, 0.9576), last], ..RunData::default() };

@@ -63,18 +63,35 @@ fn figures(comparison: &Comparison) -> Vec<Column> {
         Column::right("epochs", texts(epochs)),
         Column::right("best", texts(|row| row.best_epoch.map_or(format::NONE.into(), |epoch| epoch.to_string())))
             .minor(3),
-        Column::right("val %", texts(|row| format::accuracy(row.val_accuracy)))
-            .marking(&comparison.best(Score::ValidationAccuracy)),
-        Column::right("val loss", texts(|row| format::maybe_loss(row.val_loss)))
-            .marking(&comparison.best(Score::ValidationLoss))
-            .minor(2),
     ];
+    let accuracy = rows.iter().any(|row| row.counts_accuracy);
+    if accuracy {
+        columns.push(
+            Column::right("val %", texts(|row| format::accuracy(row.val_accuracy)))
+                .marking(&comparison.best(Score::ValidationAccuracy)),
+        );
+    }
+    let loss = Column::right("val loss", texts(|row| format::maybe_loss(row.val_loss)))
+        .marking(&comparison.best(Score::ValidationLoss));
+    columns.push(if accuracy { loss.minor(2) } else { loss });
+    let if_known = |title, score: Score| {
+        let known = rows.iter().any(|row| score.of(row).is_some());
+        known.then(|| {
+            let cells = rows.iter().map(|row| format::maybe_loss(score.of(row)));
+            Column::right(title, cells).marking(&comparison.best(score))
+        })
+    };
+    columns.extend(if_known("val abs error", Score::ValidationAbsoluteError));
     if rows.iter().any(|row| row.test_accuracy.is_some()) {
         columns.push(
             Column::right("test %", texts(|row| format::accuracy(row.test_accuracy)))
                 .marking(&comparison.best(Score::TestAccuracy)),
         );
     }
+    if !accuracy {
+        columns.extend(if_known("test loss", Score::TestLoss));
+    }
+    columns.extend(if_known("test abs error", Score::TestAbsoluteError));
     if rows.iter().any(|row| !row.differs.is_empty()) {
         columns.push(Column::left("differs in", texts(|row| row.differs.clone())).shrinking(16));
     }

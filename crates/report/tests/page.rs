@@ -90,7 +90,7 @@ fn values_that_are_no_numbers() {
         .map(|(epoch, value)| EpochRecord {
             epoch,
             train_loss: value,
-            train_accuracy: value,
+            train_accuracy: Some(value),
             val_loss: Some(value),
             val_accuracy: Some(value),
             seconds: value,

@@ -18,6 +18,7 @@ mod input;
 mod limits;
 mod local_data;
 mod model_info;
+mod monitor;
 mod prepare;
 mod process_group;
 mod repeat;

@@ -3,6 +3,7 @@
 use crate::forecast::Measured;
 use crate::input::{RunData, open_data};
 use crate::limits;
+use crate::monitor;
 use crate::process_group::Workers;
 use crate::tune::memory::{Needs, eval_batch};
 use crate::tune::trial;
@@ -218,6 +219,8 @@ pub(crate) fn resolve_among(
     let settings = Settings { defer_updates: processes > 1, ..Settings::new(rule, kind) };
     let lowered = |batches: &Batches| lower(&graph, &layout.plan, batches, &settings);
     let training = lowered(&Batches { train: batches(layout.batch, 1, &data).train, evaluate: Vec::new() })?;
+    let (monitor, why) = monitor::choose(config.train.monitor, &training.metrics)?;
+    reasons.extend(why);
     let evaluated = eval_batch(config.train.eval_batch, layout.batch, training.largest_memory(), |n| {
         let evaluate = batches(layout.batch, n, &data).evaluate;
         Ok(lowered(&Batches { train: Vec::new(), evaluate })?.largest_memory())
@@ -248,7 +251,7 @@ pub(crate) fn resolve_among(
         }),
         eval_batch: evaluated,
         rate: rates(&config, steps_per_epoch),
-        monitor: config.train.monitor,
+        monitor,
         patience: config.train.early_stopping,
         min_delta: config.train.min_delta,
         max_steps: config.train.max_steps,
@@ -261,6 +264,7 @@ pub(crate) fn resolve_among(
     };
     config.train.batch = paceline_config::Batch::fixed(layout.batch.samples() as u64);
     config.train.eval_batch = Auto::Is(evaluated);
+    config.train.monitor = Auto::Is(monitor);
     config.data.validation = config.data.validation.resolved(&data.set);
     config.optimizer.rate = Auto::Is(base);
     config.optimizer.eps = Auto::Is(config.optimizer.eps());

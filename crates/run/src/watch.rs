@@ -43,8 +43,10 @@ pub struct Live {
     pub steps: u64,
     /// Loss, averaged over the last moment.
     pub loss: f64,
-    /// Accuracy, averaged over the last moment.
-    pub accuracy: f64,
+    /// Accuracy, averaged over the last moment; none if the loss does not count it.
+    pub accuracy: Option<f64>,
+    /// Mean distance from the target, averaged over the last moment; none if the loss does not count it.
+    pub absolute_error: Option<f64>,
     /// Samples per second over all ranks.
     pub examples_per_s: f64,
 }
@@ -120,7 +122,8 @@ struct Moment {
     seconds: f64,
     samples: f64,
     loss: f64,
-    correct: f64,
+    correct: Option<f64>,
+    absolute_error: Option<f64>,
 }
 
 /// Steps before the interval is chosen.
@@ -177,13 +180,18 @@ impl<'a> RankObserver<'a> {
         m.seconds += event.split.total();
         m.samples += event.batch as f64;
         m.loss += event.loss * event.batch as f64;
-        m.correct += event.accuracy * event.batch as f64;
+        let add = |sum: Option<f64>, mean: Option<f64>| {
+            mean.map(|mean| sum.unwrap_or(0.0) + mean * event.batch as f64) // the same ones are counted in every step
+        };
+        m.correct = add(m.correct, event.accuracy);
+        m.absolute_error = add(m.absolute_error, event.absolute_error);
         if m.seconds >= LOOK {
             self.shared.watcher.live(&Live {
                 epoch: event.epoch,
                 steps: event.step + 1,
                 loss: m.loss / m.samples,
-                accuracy: m.correct / m.samples,
+                accuracy: m.correct.map(|sum| sum / m.samples),
+                absolute_error: m.absolute_error.map(|sum| sum / m.samples),
                 examples_per_s: m.samples / m.seconds,
             });
             *m = Moment::default();
@@ -221,6 +229,7 @@ impl Observer for RankObserver<'_> {
             batch: event.batch as u64,
             loss: event.loss,
             accuracy: event.accuracy,
+            absolute_error: event.absolute_error,
             rate: event.rate,
             examples_per_s: event.batch as f64 / event.split.total(),
             split: event.split,
@@ -246,8 +255,10 @@ impl Observer for RankObserver<'_> {
                 rate: event.rate,
                 train_loss: event.train.loss(),
                 train_accuracy: event.train.accuracy(),
+                train_absolute_error: event.train.absolute_error(),
                 val_loss: Some(event.validation.loss()),
-                val_accuracy: Some(event.validation.accuracy()),
+                val_accuracy: event.validation.accuracy(),
+                val_absolute_error: event.validation.absolute_error(),
                 seconds: event.seconds,
                 eval_seconds: event.eval_seconds,
                 examples_per_s: event.train.count / event.seconds,

@@ -50,18 +50,9 @@ fn part_name(part: PartName) -> &'static str {
 }
 
 fn figures(predictor: &Predictor, evaluation: &Evaluation, data: &str, part: PartName) -> serde_json::Value {
-    let names = predictor.classes();
     let progress = &predictor.checkpoint().manifest.progress;
-    let (macro_mean, weighted) = evaluation.means();
-    let class = |c: ClassScores| {
-        json!({
-            "name": names[c.class], "precision": c.precision, "recall": c.recall, "f1": c.f1,
-            "support": c.support, "predicted": c.predicted,
-        })
-    };
-    let pair = |(label, predicted, count): (usize, usize, u64)| json!({"label": names[label], "predicted": names[predicted], "count": count});
     let bad = evaluation.first_bad.iter().map(|(input, reason)| json!({"input": input, "reason": reason}));
-    json!({
+    let mut figures = json!({
         "format": 1,
         "run": predictor.dir(),
         "checkpoint": predictor.checkpoint().path,
@@ -71,36 +62,72 @@ fn figures(predictor: &Predictor, evaluation: &Evaluation, data: &str, part: Par
         "part": part_name(part),
         "samples": evaluation.samples,
         "loss": evaluation.loss,
-        "accuracy": evaluation.accuracy(),
-        "classes": evaluation.by_class().into_iter().map(class).collect::<Vec<_>>(),
-        "macro": macro_mean,
-        "weighted": weighted,
-        "confusion": evaluation.confusion.matrix(),
-        "confusions": evaluation.confusion.confusions().into_iter().map(pair).collect::<Vec<_>>(),
         "bad": evaluation.bad,
         "bad_inputs": bad.collect::<Vec<_>>(),
-    })
+    });
+    if let Some(error) = evaluation.absolute_error {
+        figures["absolute_error"] = error.into();
+    }
+    if let (Some(confusion), Some(all)) = (&evaluation.confusion, figures.as_object_mut()) {
+        all.extend(class_figures(confusion, predictor.classes()));
+    }
+    figures
+}
+
+/// What is only known where targets are classes.
+fn class_figures(confusion: &Confusion, names: &[String]) -> serde_json::Map<String, serde_json::Value> {
+    let class = |c: ClassScores| {
+        json!({
+            "name": names[c.class], "precision": c.precision, "recall": c.recall, "f1": c.f1,
+            "support": c.support, "predicted": c.predicted,
+        })
+    };
+    let pair = |(label, predicted, count): (usize, usize, u64)| json!({"label": names[label], "predicted": names[predicted], "count": count});
+    let figures = [
+        ("accuracy", json!(confusion.accuracy())),
+        ("classes", confusion.by_class().into_iter().map(class).collect()),
+        ("macro", json!(confusion.macro_mean())),
+        ("weighted", json!(confusion.weighted_mean())),
+        ("confusion", json!(confusion.matrix())),
+        ("confusions", confusion.confusions().into_iter().map(pair).collect()),
+    ];
+    figures.map(|(name, value)| (name.to_string(), value)).into_iter().collect()
 }
 
 fn show(predictor: &Predictor, evaluation: &Evaluation, data: &str, part: PartName, chosen: bool) {
-    let names: Vec<String> = predictor.classes().iter().map(|name| shortened(&text::visible(name), NAME)).collect();
     let which = match part {
         PartName::All => String::new(),
         PartName::Only(role) => format!(", {role} part{}", if chosen { " (another: --part)" } else { "" }),
     };
     say!("{} of {data}{which}", text::counted(evaluation.samples as usize, "sample"));
-    say!("loss {:.4}  accuracy {:.2} %\n\n", evaluation.loss, 100.0 * evaluation.accuracy());
-    screen::print(&class_table(evaluation, &names));
-    say!("");
-    match matrix(&evaluation.confusion, &names, screen::style().width) {
-        Some(table) => say!("rows: the class that it is; columns: the class that was predicted\n\n{table}"),
-        None => screen::print(&confusions(&evaluation.confusion, &names)),
+    say!("{}", result(evaluation));
+    if let Some(confusion) = &evaluation.confusion {
+        let names: Vec<String> = predictor.classes().iter().map(|name| shortened(&text::visible(name), NAME)).collect();
+        show_classes(confusion, &names);
     }
 }
 
-fn class_table(evaluation: &Evaluation, names: &[String]) -> String {
+/// "loss 0.4051  accuracy 85.12 %"
+fn result(evaluation: &Evaluation) -> String {
+    let mut words = format!("loss {:.4}", evaluation.loss);
+    words.extend(evaluation.accuracy().map(|accuracy| format!("  accuracy {:.2} %", 100.0 * accuracy)));
+    words.extend(evaluation.absolute_error.map(|error| format!("  absolute error {error:.4}")));
+    words
+}
+
+fn show_classes(confusion: &Confusion, names: &[String]) {
+    say!("\n");
+    screen::print(&class_table(confusion, names));
+    say!("");
+    match matrix(confusion, names, screen::style().width) {
+        Some(table) => say!("rows: the class that it is; columns: the class that was predicted\n\n{table}"),
+        None => screen::print(&confusions(confusion, names)),
+    }
+}
+
+fn class_table(confusion: &Confusion, names: &[String]) -> String {
     let percent = |x: f64| format!("{:.1} %", 100.0 * x);
-    let mut classes = evaluation.by_class();
+    let mut classes = confusion.by_class();
     let all = classes.len();
     let mut note = String::new();
     if all > CLASSES {
@@ -119,9 +146,9 @@ fn class_table(evaluation: &Evaluation, names: &[String]) -> String {
             c.support.to_string(),
         ]);
     }
-    let (macro_mean, weighted) = evaluation.means();
-    for (name, Means { precision, recall, f1 }) in [("mean of classes", macro_mean), ("weighted mean", weighted)] {
-        let total = evaluation.samples.to_string();
+    let means = [("mean of classes", confusion.macro_mean()), ("weighted mean", confusion.weighted_mean())];
+    for (name, Means { precision, recall, f1 }) in means {
+        let total = confusion.total().to_string();
         rows.push(vec![name.into(), percent(precision), percent(recall), percent(f1), total]);
     }
     columns(&rows, 1, screen::style()) + &note

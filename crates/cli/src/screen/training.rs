@@ -101,10 +101,12 @@ impl Watcher for Screen {
     fn live(&self, live: &Live) {
         let view = self.view();
         let Some(started) = &view.started else { return };
+        let accuracy = live.accuracy.map(|accuracy| format!("accuracy {:.1} %", accuracy * 100.0));
+        let error = live.absolute_error.map(|error| format!("absolute error {error:.4}"));
         let words = bar::message(&[
             (0, &format!("epoch {}/{}", live.epoch, started.epochs)),
             (1, &format!("loss {:.4}", live.loss)),
-            (3, &format!("accuracy {:.1} %", live.accuracy * 100.0)),
+            (3, &accuracy.or(error).unwrap_or_default()),
             (2, &format!("{} examples/s", text::si(live.examples_per_s))),
         ]);
         match &self.connection {
@@ -142,15 +144,19 @@ impl Watcher for Screen {
 fn epoch_line(record: &EpochRecord, epochs: u64, width: Option<usize>) -> String {
     let digits = epochs.to_string().len();
     let percent = |accuracy: f64| format!("{:.2} %", accuracy * 100.0);
-    let (loss, accuracy) = match (record.val_loss, record.val_accuracy) {
-        (Some(loss), Some(accuracy)) => (format!("validation {loss:.4}"), percent(accuracy)),
-        _ => Default::default(),
+    let beside_loss = |accuracy: Option<f64>, error: Option<f64>| match (accuracy, error) {
+        (Some(accuracy), _) => Some(("accuracy", percent(accuracy))),
+        (None, Some(error)) => Some(("absolute error", format!("{error:.4}"))),
+        (None, None) => None,
     };
+    let trained = beside_loss(record.train_accuracy, record.train_absolute_error);
+    let validated = beside_loss(record.val_accuracy, record.val_absolute_error);
+    let validation = record.val_loss.zip(validated).map(|(loss, (_, value))| format!("validation {loss:.4} {value}"));
     let all = [
         (0, format!("epoch {:>digits$}/{epochs}", record.epoch)),
         (2, format!("loss {:.4}", record.train_loss)),
-        (3, format!("accuracy {}", percent(record.train_accuracy))),
-        (1, if loss.is_empty() { loss } else { format!("{loss} {accuracy}") }),
+        (3, trained.map_or(String::new(), |(name, value)| format!("{name} {value}"))),
+        (1, validation.unwrap_or_default()),
         (4, text::duration(record.seconds)),
         (5, format!("{} examples/s", text::si(record.examples_per_s))),
     ];
@@ -167,7 +173,7 @@ mod tests {
         let record = EpochRecord {
             epoch: 7,
             train_loss: 0.41,
-            train_accuracy: 0.8512,
+            train_accuracy: Some(0.8512),
             val_loss: Some(0.44),
             val_accuracy: Some(0.84375),
             seconds: 12.34,
@@ -181,5 +187,15 @@ mod tests {
         assert_eq!(epoch_line(&record, 10, Some(60)), narrow);
         let untested = EpochRecord { val_loss: None, ..record };
         assert_eq!(epoch_line(&untested, 10, Some(60)), "epoch  7/10  loss 0.4100  accuracy 85.12 %  12.3 s");
+        let numbers = EpochRecord {
+            train_accuracy: None,
+            val_accuracy: None,
+            train_absolute_error: Some(0.5),
+            val_absolute_error: Some(0.5312),
+            ..record
+        };
+        let all =
+            "epoch  7/10  loss 0.4100  absolute error 0.5000  validation 0.4400 0.5312  12.3 s  23.5 k examples/s";
+        assert_eq!(epoch_line(&numbers, 10, None), all);
     }
 }

@@ -14,11 +14,11 @@ fn steps_give_the_epochs(s: &Session, run: &str, ranks: u32) {
             for line in lines {
                 samples += line.samples;
                 loss += line.loss * line.samples as f64;
-                correct += line.accuracy * line.samples as f64;
+                correct += line.accuracy.unwrap() * line.samples as f64;
             }
             let what = format!("{run}, epoch {}, rank {rank:?}", epoch.epoch);
             assert_eq!(samples, 180 * rank.map_or(u64::from(ranks), |_| 1), "{what}");
-            for (got, wanted) in [(loss, epoch.train_loss), (correct, epoch.train_accuracy)] {
+            for (got, wanted) in [(loss, epoch.train_loss), (correct, epoch.train_accuracy.unwrap())] {
                 let got = got / samples as f64;
                 assert!((got - wanted).abs() <= 1e-12 * wanted.abs(), "{what}: {got} instead of {wanted}");
             }

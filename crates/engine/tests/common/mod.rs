@@ -311,7 +311,7 @@ pub(crate) fn same(many: &Trained, one: &Trained, tolerance: f64) -> Result<(), 
         let sums = |name| (a.sum(name).unwrap(), b.sum(name).unwrap());
         let (loss, expected) = sums("loss");
         let near = (loss - expected).abs() < 10.0 * tolerance * expected.abs().max(1.0);
-        let (correct, samples) = (sums("accuracy"), sums("samples"));
+        let (correct, samples) = ((a.sum("accuracy"), b.sum("accuracy")), sums("samples"));
         if samples.0 != samples.1 || !near || (tolerance < 1e-9 && correct.0 != correct.1) {
             return Err(format!("{a:?} {b:?}"));
         }

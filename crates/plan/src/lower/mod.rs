@@ -90,12 +90,49 @@ pub struct Settings {
     pub defer_updates: bool,
     /// Whether a batch is computed at once.
     pub micro_batches: MicroBatches,
+    /// How much room lists of indices have; of no meaning for dense samples.
+    pub lists: ListRoom,
+}
+
+/// How many indices there is room for in the lists of some samples. Memory grows with it, between steps.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListRoom {
+    /// In every list, on the average.
+    per_list: usize,
+    /// Lists, and the most indices that so many had together.
+    marks: Vec<(usize, usize)>,
+}
+
+impl ListRoom {
+    /// Room for lists of this length, on the average.
+    pub fn new(per_list: usize) -> Self {
+        Self { per_list, marks: Vec::new() }
+    }
+
+    /// Room in so many lists together.
+    pub fn entries(&self, lists: usize) -> usize {
+        let marked = self.marks.iter().filter(|mark| mark.0 <= lists).map(|mark| mark.1).max();
+        lists.saturating_mul(self.per_list).max(marked.unwrap_or(0))
+    }
+
+    /// Makes room for so many indices in so many lists, with a quarter to spare.
+    pub(crate) fn raise(&mut self, lists: usize, entries: usize) {
+        let room = self.entries(lists).max(entries.saturating_add(entries / 4));
+        self.marks.retain(|mark| mark.0 != lists);
+        self.marks.push((lists, room));
+    }
 }
 
 impl Settings {
     /// Whole batches, and every update in its own step.
     pub fn new(rule: Rule, kind: DeviceKind) -> Self {
-        Self { rule, devices: Devices::alike(kind), defer_updates: false, micro_batches: MicroBatches::One }
+        Self {
+            rule,
+            devices: Devices::alike(kind),
+            defer_updates: false,
+            micro_batches: MicroBatches::One,
+            lists: ListRoom::default(),
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Which curves a page shows: loss and accuracy by epoch, loss by step, accuracy by time.
+//! Which curves a page shows: loss by epoch and by step; accuracy by epoch and by time, or absolute error where that is counted.
 
 use std::collections::BTreeMap;
 
@@ -16,38 +16,72 @@ const LOG_FROM: f64 = 30.0;
 
 /// The charts for these runs; `steps` are the runs' step records, in the same order.
 pub(crate) fn charts(summaries: &[Summary], steps: &[&[StepRecord]]) -> Vec<Chart> {
-    vec![
-        by_epoch(summaries, "Loss by epoch", false, |e| e.train_loss, |e| e.val_loss),
-        by_epoch(summaries, "Accuracy by epoch", true, |e| e.train_accuracy, |e| e.val_accuracy),
-        by_step(summaries, steps),
-        by_time(summaries),
-    ]
+    let counted = |figure: &&Figure| summaries.iter().any(figure.counted);
+    let figures: Vec<&Figure> = [&ACCURACY, &ABSOLUTE_ERROR].into_iter().filter(counted).collect();
+    let mut charts = vec![by_epoch(summaries, &LOSS)];
+    charts.extend(figures.iter().map(|figure| by_epoch(summaries, figure)));
+    charts.push(by_step(summaries, steps));
+    let timed = if figures.is_empty() { vec![&LOSS] } else { figures };
+    charts.extend(timed.iter().map(|figure| by_time(summaries, figure)));
+    charts
 }
 
-fn by_epoch(
-    summaries: &[Summary],
-    title: &'static str,
+/// A figure of every epoch.
+struct Figure {
+    by_epoch: &'static str,
+    by_time: &'static str,
+    /// A share, shown in percent.
     percent: bool,
-    train: fn(&EpochRecord) -> f64,
+    /// Whether a run has it.
+    counted: fn(&Summary) -> bool,
+    train: fn(&EpochRecord) -> Option<f64>,
     validation: fn(&EpochRecord) -> Option<f64>,
-) -> Chart {
+}
+
+const LOSS: Figure = Figure {
+    by_epoch: "Loss by epoch",
+    by_time: "Validation loss by training time",
+    percent: false,
+    counted: |_| true,
+    train: |epoch| Some(epoch.train_loss),
+    validation: |epoch| epoch.val_loss,
+};
+const ACCURACY: Figure = Figure {
+    by_epoch: "Accuracy by epoch",
+    by_time: "Validation accuracy by training time",
+    percent: true,
+    counted: Summary::counts_accuracy,
+    train: |epoch| epoch.train_accuracy,
+    validation: |epoch| epoch.val_accuracy,
+};
+const ABSOLUTE_ERROR: Figure = Figure {
+    by_epoch: "Absolute error by epoch",
+    by_time: "Validation absolute error by training time",
+    percent: false,
+    counted: Summary::counts_absolute_error,
+    train: |epoch| epoch.train_absolute_error,
+    validation: |epoch| epoch.val_absolute_error,
+};
+
+fn by_epoch(summaries: &[Summary], figure: &Figure) -> Chart {
+    let &Figure { percent, train, validation, .. } = figure;
     let mut curves = Vec::new();
-    for (run, summary) in summaries.iter().enumerate() {
-        let curve = |what, stroke, value: &dyn Fn(&EpochRecord) -> f64| Curve {
+    for (run, summary) in summaries.iter().enumerate().filter(|(_, summary)| (figure.counted)(summary)) {
+        let curve = |what, stroke, value: fn(&EpochRecord) -> Option<f64>| Curve {
             run,
             name: summary.name.clone(),
             what,
             stroke,
             silent: false,
-            points: summary.epochs.iter().map(|epoch| (epoch.epoch as f64, value(epoch))).collect(),
+            points: summary.epochs.iter().map(|e| (e.epoch as f64, value(e).unwrap_or(f64::NAN))).collect(),
         };
-        curves.push(curve("training", Stroke::Dashed, &train));
+        curves.push(curve("training", Stroke::Dashed, train));
         if summary.epochs.iter().any(|epoch| validation(epoch).is_some()) {
-            curves.push(curve("validation", Stroke::Solid, &|epoch| validation(epoch).unwrap_or(f64::NAN)));
+            curves.push(curve("validation", Stroke::Solid, validation));
         }
     }
     Chart {
-        title,
+        title: figure.by_epoch,
         x_title: "epoch".into(),
         x_scale: Scale::Whole,
         y_scale: if percent { Scale::Linear } else { loss_axis(&curves) },
@@ -86,9 +120,10 @@ fn by_step(summaries: &[Summary], steps: &[&[StepRecord]]) -> Chart {
     }
 }
 
-/// Accuracy against time is the comparison that matters between strategies: the fastest per step need not be the first
+/// A result against time is the comparison that matters between strategies: the fastest per step need not be the first
 /// to be good.
-fn by_time(summaries: &[Summary]) -> Chart {
+fn by_time(summaries: &[Summary], figure: &Figure) -> Chart {
+    let &Figure { percent, validation, .. } = figure;
     let longest = summaries.iter().map(|s| s.epochs.iter().map(|e| e.seconds).sum::<f64>()).fold(0.0, f64::max);
     let (unit, name, x_name): (f64, &str, fn(f64) -> String) = match longest {
         t if t < 180.0 => (1.0, "seconds", |x| text::duration(x)),
@@ -98,25 +133,26 @@ fn by_time(summaries: &[Summary]) -> Chart {
     let curves = summaries
         .iter()
         .enumerate()
+        .filter(|(_, summary)| (figure.counted)(summary))
         .map(|(run, summary)| {
             let mut time = 0.0;
             let point = |epoch: &EpochRecord| {
                 time += if epoch.seconds.is_finite() { epoch.seconds } else { 0.0 };
-                (time / unit, epoch.val_accuracy.unwrap_or(f64::NAN))
+                (time / unit, validation(epoch).unwrap_or(f64::NAN))
             };
             let points = summary.epochs.iter().map(point).collect();
             Curve { run, name: summary.name.clone(), what: "validation", stroke: Stroke::Solid, silent: false, points }
         })
-        .collect();
+        .collect::<Vec<Curve>>();
     Chart {
-        title: "Validation accuracy by training time",
+        title: figure.by_time,
         x_title: format!("training time, {name}"),
         x_scale: Scale::Tight,
-        y_scale: Scale::Linear,
-        percent: true,
+        y_scale: if percent { Scale::Linear } else { loss_axis(&curves) },
+        percent,
         room: 0.0,
         x_name,
-        y_name: format::percent,
+        y_name: if percent { format::percent } else { format::loss },
         curves,
     }
 }

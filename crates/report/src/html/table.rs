@@ -59,9 +59,24 @@ pub(crate) fn table(comparison: &Comparison) -> Markup {
             comparison.best(Score::ValidationLoss),
         ),
         figure(
+            "validation absolute error",
+            |row| (format::maybe_loss(row.val_absolute_error), sort_key(row.val_absolute_error)),
+            comparison.best(Score::ValidationAbsoluteError),
+        ),
+        figure(
             "test,\u{a0}%",
             |row| (format::accuracy(row.test_accuracy), sort_key(row.test_accuracy)),
             comparison.best(Score::TestAccuracy),
+        ),
+        figure(
+            TEST_LOSS,
+            |row| (format::maybe_loss(row.test_loss), sort_key(row.test_loss)),
+            comparison.best(Score::TestLoss),
+        ),
+        figure(
+            "test absolute error",
+            |row| (format::maybe_loss(row.test_absolute_error), sort_key(row.test_absolute_error)),
+            comparison.best(Score::TestAbsoluteError),
         ),
         word("status", |row| same(row.status.name())),
         word("model", |row| same(&row.model)),
@@ -70,7 +85,11 @@ pub(crate) fn table(comparison: &Comparison) -> Markup {
     let differ = word(DIFFERS, |row| same(&row.differs));
     // What is the same everywhere is said once; columns without any value say nothing.
     let mut shared = Vec::new();
+    let accuracy = rows.iter().any(|row| row.counts_accuracy);
     columns.retain(|column| {
+        if column.title == TEST_LOSS && accuracy {
+            return false; // the accuracy says it
+        }
         let texts: Vec<String> = rows.iter().map(|row| (column.cell)(row).0).collect();
         if column.number {
             return texts.iter().any(|text| text != format::NONE);
@@ -110,6 +129,8 @@ pub(crate) fn table(comparison: &Comparison) -> Markup {
     }
 }
 
+/// The column of the test's loss, which is shown where no run counts accuracy.
+const TEST_LOSS: &str = "test loss";
 /// The column of settings, which may wrap.
 const DIFFERS: &str = "differs in";
 /// Titles of the second table.

@@ -26,18 +26,20 @@ pub(crate) fn tiles(summaries: &[Summary], comparison: &Comparison) -> Markup {
             let best = only.best_epoch.map_or(String::new(), |epoch| {
                 format!("epoch {epoch}, the best by {}", only.monitor.words().trim_start_matches("validation "))
             });
+            let percent = |accuracy: Option<f64>| accuracy.map_or(format::NONE.into(), format::percent);
             let accuracy = only.best().and_then(|epoch| epoch.val_accuracy);
-            tile("validation accuracy", accuracy.map_or(format::NONE.into(), format::percent), best);
+            tile("validation accuracy", percent(accuracy), best.clone());
+            tile("validation absolute error", format::maybe_loss(only.best_val_absolute_error), best);
             let lowest = only.epochs.iter().find(|e| e.val_loss.is_some() && e.val_loss == only.best_val_loss);
             let lowest = lowest.map_or(String::new(), |epoch| format!("lowest, epoch {}", epoch.epoch));
             tile("validation loss", format::maybe_loss(only.best_val_loss), lowest);
-            tile("test accuracy", only.test_accuracy.map_or(format::NONE.into(), format::percent), String::new());
+            tile("test accuracy", percent(only.test_accuracy), String::new());
+            tile("test absolute error", format::maybe_loss(only.test_absolute_error), String::new());
             if only.best_val_accuracy.is_none() {
-                tile(
-                    "training accuracy",
-                    only.train_accuracy.map_or(format::NONE.into(), format::percent),
-                    String::new(),
-                );
+                tile("training accuracy", percent(only.train_accuracy), String::new());
+            }
+            if only.best_val_absolute_error.is_none() {
+                tile("training absolute error", format::maybe_loss(only.train_absolute_error), String::new());
             }
             tile("training time", text::duration(only.seconds_train), text::counted(only.epochs.len(), "epoch"));
             tile("examples per second", format::rate(only.examples_per_s), format!("batch {}", only.batch));
@@ -56,7 +58,9 @@ pub(crate) fn tiles(summaries: &[Summary], comparison: &Comparison) -> Markup {
             for (label, score, show) in [
                 ("best validation accuracy", Score::ValidationAccuracy, format::percent as fn(f64) -> String),
                 ("lowest validation loss", Score::ValidationLoss, format::loss),
+                ("lowest validation absolute error", Score::ValidationAbsoluteError, format::loss),
                 ("best test accuracy", Score::TestAccuracy, format::percent),
+                ("lowest test absolute error", Score::TestAbsoluteError, format::loss),
             ] {
                 // A best is named only among runs that were measured on the same data, and only where they differ.
                 let best = comparison.best(score);

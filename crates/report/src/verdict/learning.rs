@@ -106,16 +106,16 @@ pub(crate) fn over_fitting(
         .filter(|a| a.is_finite())
         .map(|a| (a, "validation"))
         .or(evaluation.filter(|a| a.is_finite()).map(|a| (a, "evaluation")));
-    let wide = held_out.filter(|&(accuracy, _)| {
-        let gap = last.train_accuracy - accuracy;
-        gap > WIDE_GAP || (gap > GAP && 1.0 - last.train_accuracy < ERROR_RATIO * (1.0 - accuracy))
+    let wide = last.train_accuracy.zip(held_out).filter(|&(trained, (accuracy, _))| {
+        let gap = trained - accuracy;
+        gap > WIDE_GAP || (gap > GAP && 1.0 - trained < ERROR_RATIO * (1.0 - accuracy))
     });
-    let gap_reason = wide.map(|(accuracy, which)| {
+    let gap_reason = wide.map(|(trained, (accuracy, which))| {
         format!(
             "training accuracy {} against {} in {which}, {:.0} points apart",
-            percent(last.train_accuracy),
+            percent(trained),
             percent(accuracy),
-            (last.train_accuracy - accuracy) * 100.0
+            (trained - accuracy) * 100.0
         )
     });
     let (title, reason) = match (rising, gap_reason) {
@@ -219,6 +219,8 @@ pub(crate) fn not_converged(epochs: &[EpochRecord]) -> Option<Verdict> {
         return None;
     }
     let which = if validated { "validation" } else { "training" };
+    let numbers = epochs.iter().any(|e| e.train_absolute_error.is_some());
+    let judged = if numbers { "absolute error" } else { "accuracy" };
     Some(Verdict::new(
         Topic::NotConverged,
         Level::Note,
@@ -230,7 +232,7 @@ pub(crate) fn not_converged(epochs: &[EpochRecord]) -> Option<Verdict> {
             figure(last),
             if span == 1 { "epoch".into() } else { format!("{span} epochs") }
         ),
-        "resume it for more epochs before judging the accuracy",
+        format!("resume it for more epochs before judging the {judged}"),
     ))
 }
 
@@ -242,7 +244,7 @@ mod tests {
         let epoch = |i: usize| EpochRecord {
             epoch: i as u64 + 1,
             train_loss: train[i],
-            train_accuracy: 0.5,
+            train_accuracy: Some(0.5),
             val_loss: val.get(i).copied(),
             val_accuracy: val.get(i).map(|_| 0.5),
             ..EpochRecord::default()
@@ -255,13 +257,13 @@ mod tests {
         let curve = [0.6124, 0.8975, 0.9437, 0.9576, 0.9666];
         let epochs: Vec<_> = (1..)
             .zip(curve)
-            .map(|(epoch, train_accuracy)| EpochRecord { epoch, train_accuracy, ..EpochRecord::default() })
+            .map(|(epoch, accuracy)| EpochRecord { epoch, train_accuracy: Some(accuracy), ..EpochRecord::default() })
             .collect();
         let verdict = over_fitting(&epochs, Some(0.6611), Some(5), None).unwrap();
         assert_eq!(verdict.title, "over-fitting");
         assert_eq!(verdict.reason, "training accuracy 96.7 % against 66.1 % in evaluation, 31 points apart");
         // The same report's Fashion-MNIST, .8914 against .8728, is not.
-        let fine = [EpochRecord { train_accuracy: 0.8914, ..EpochRecord::default() }];
+        let fine = [EpochRecord { train_accuracy: Some(0.8914), ..EpochRecord::default() }];
         assert_eq!(over_fitting(&fine, Some(0.8728), Some(10), None), None);
     }
 

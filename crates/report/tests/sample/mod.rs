@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use paceline_base::TimeSplit;
+use paceline_base::{Monitor, TimeSplit};
 use paceline_record::{EpochRecord, Exactness, RunData, RunDir, Status, StepRecord, Summary, read_run};
 use paceline_system::Machine;
 
@@ -22,6 +22,8 @@ pub(crate) struct Sample {
     /// Share of the time that ranks other than 0 wait.
     pub wait: f64,
     pub validation: bool,
+    /// Targets are numbers: no accuracy is counted, but absolute errors.
+    pub numbers: bool,
 }
 
 impl Default for Sample {
@@ -36,6 +38,7 @@ impl Default for Sample {
             over_fit: 0.0,
             wait: 0.02,
             validation: true,
+            numbers: false,
         }
     }
 }
@@ -96,7 +99,8 @@ impl Sample {
                         share: Some(self.batch / self.replicas as u64),
                         batch: self.batch,
                         loss,
-                        accuracy: (-loss / 2.0).exp(),
+                        accuracy: (!self.numbers).then_some((-loss / 2.0).exp()),
+                        absolute_error: self.numbers.then_some(loss / 3.0),
                         rate: 0.05,
                         examples_per_s: speed,
                         split: self.split(rank, seconds / per_epoch as f64),
@@ -111,9 +115,11 @@ impl Sample {
                 step: epoch * per_epoch,
                 rate: 0.05,
                 train_loss: loss_at(x),
-                train_accuracy: (1.0 - loss_at(x) / 2.8).clamp(0.1, 0.999),
+                train_accuracy: (!self.numbers).then_some((1.0 - loss_at(x) / 2.8).clamp(0.1, 0.999)),
+                train_absolute_error: self.numbers.then_some(loss_at(x) / 3.0),
                 val_loss: self.validation.then_some(val_loss),
-                val_accuracy: self.validation.then_some((1.0 - val_loss / 2.8).clamp(0.1, 0.99)),
+                val_accuracy: (self.validation && !self.numbers).then_some((1.0 - val_loss / 2.8).clamp(0.1, 0.99)),
+                val_absolute_error: (self.validation && self.numbers).then_some(val_loss / 3.0),
                 seconds,
                 eval_seconds: seconds / 12.0,
                 examples_per_s: speed,
@@ -135,7 +141,14 @@ impl Sample {
             seconds_total: seconds * self.epochs as f64 * 1.1,
             examples_per_s: speed,
             parameters: 421_642,
-            classes: Some(10),
+            monitor: if self.numbers { Monitor::ValLoss } else { Monitor::ValAccuracy },
+            metrics: self
+                .numbers
+                .then(|| ["loss", "absolute error", "samples"].map(String::from))
+                .into_iter()
+                .flatten()
+                .collect(),
+            classes: (!self.numbers).then_some(10),
             peak_rss_bytes: 312 << 20,
             arena_bytes: 48 << 20,
             split: (0..self.replicas).map(|rank| self.split(rank, seconds * self.epochs as f64)).collect(),
@@ -157,6 +170,7 @@ impl Sample {
         };
         summary.derive_figures();
         summary.test_accuracy = summary.best_val_accuracy.map(|a| a - 0.004);
+        summary.test_absolute_error = summary.best_val_absolute_error.map(|e| e + 0.01);
         summary.test_loss = summary.best_val_loss.map(|l| l + 0.01);
         dir.write_summary(&summary).unwrap();
         read_run(&path).unwrap()

@@ -199,7 +199,8 @@ impl OneRun<'_> {
                 None if self.tests_apart() => apart,
                 None => self.test_best(best)?,
             };
-            s.test_accuracy = test.map(|t| t.accuracy());
+            s.test_accuracy = test.and_then(|t| t.accuracy());
+            s.test_absolute_error = test.and_then(|t| t.absolute_error());
             s.test_loss = test.map(|t| t.loss());
         }
         Ok(())
@@ -233,8 +234,11 @@ impl OneRun<'_> {
         s.derive_figures();
         s.best_checkpoint = s.best_step.map(|step| format!("checkpoints/step-{step}"));
         s.best_checkpoint = s.best_checkpoint.take().filter(|path| self.dir.path().join(path).is_dir());
-        if data.validates_on_test && s.test_accuracy.is_none() {
-            (s.test_accuracy, s.test_loss) = s.best().map_or((None, None), |best| (best.val_accuracy, best.val_loss));
+        if data.validates_on_test && s.test_loss.is_none() {
+            let best = s.best().copied();
+            s.test_loss = best.and_then(|best| best.val_loss);
+            s.test_accuracy = best.and_then(|best| best.val_accuracy);
+            s.test_absolute_error = best.and_then(|best| best.val_absolute_error);
         }
         s.seconds_total = before + self.begin.elapsed().as_secs_f64();
         let unfinished = outcome.as_ref().map_or(TrainState::default(), |o| o.progress);

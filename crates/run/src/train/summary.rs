@@ -2,7 +2,7 @@
 
 use crate::local_data::Local;
 use crate::resolve::Resolved;
-use paceline_base::Result;
+use paceline_base::{Result, metric};
 use paceline_engine::TrainState;
 use paceline_plan::Compression;
 use paceline_record::{Exactness, PartialEpoch, RunDir, StepWriter, Summary, read_run};
@@ -24,6 +24,8 @@ pub(super) fn first_summary(
             (started, seconds) = (s.started, s.seconds_total);
         }
     }
+    let counted = &r.schedule.metrics;
+    let classification = counted.iter().any(|metric| metric.name == metric::ACCURACY);
     Ok(Summary {
         name: dir.name(),
         model: r.graph.name.clone(),
@@ -36,9 +38,10 @@ pub(super) fn first_summary(
         epochs_planned: r.config.train.epochs,
         attempt: writer.attempt(),
         monitor: r.options.monitor,
+        metrics: if classification { Vec::new() } else { counted.iter().map(|metric| metric.name.clone()).collect() },
         seconds_total: seconds,
         parameters: r.graph.parameter_count() as u64,
-        classes: Some(r.graph.classes as u64),
+        classes: classification.then_some(r.graph.classes as u64),
         validation_samples: r.data.validation_pool().pass as u64,
         test_samples: r.data.test_pool().map_or(0, |pool| pool.pass as u64),
         input: r.data.facts(&r.config),
@@ -64,6 +67,7 @@ pub(super) fn partial(r: &Resolved, progress: &TrainState) -> Option<PartialEpoc
         samples: scores.count as u64,
         train_loss: scores.loss(),
         train_accuracy: scores.accuracy(),
+        train_absolute_error: scores.absolute_error(),
     })
 }
 
