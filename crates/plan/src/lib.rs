@@ -39,7 +39,7 @@ pub use cost::{Cluster, KernelShape, KernelTime, Processes};
 pub use explain::{explain, placements};
 pub use explain_time::critical_path;
 pub use key::{BucketKey, BufferKey, BufferRole, SegmentKey, TaskKey};
-pub use lower::{Batches, Devices, Lowering, MicroBatches, Settings, lower};
+pub use lower::{Batches, Devices, ListRoom, Lowering, MicroBatches, Settings, lower};
 pub use memory::{Memory, ends, peaks};
 #[cfg(feature = "testing")]
 pub use memory::{lay_out_again, lay_out_without_loans};
