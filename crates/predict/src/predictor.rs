@@ -155,7 +155,7 @@ impl Predictor {
         let mut notes = Vec::new();
         let checkpoint = read_checkpoint(&recorded, &which)?;
         let info = model_info(&recorded, &mut notes)?;
-        let graph = Arc::new(build_model(&recorded.config, &info.shape, info.classes.len())?);
+        let graph = Arc::new(build_model(&recorded.config, &info.sample_kind())?);
         if checkpoint.manifest.identity.model != graph.signature() {
             return Err(Error::user(format!(
                 "checkpoint {} does not belong to the model of {}: parameters have other names or shapes; give a checkpoint of \
