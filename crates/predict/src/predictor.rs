@@ -17,7 +17,7 @@ use paceline_engine::checkpoint::{Checkpoint, restore};
 use paceline_engine::{Batch, Metrics, Rank};
 use paceline_graph::Graph;
 use paceline_kernels::{Device, DeviceOptions, Tuning};
-use paceline_plan::{Batches, PhaseKind, Plan, Schedule, Settings, TaskKind, lower};
+use paceline_plan::{Batches, ListRoom, PhaseKind, Plan, Schedule, Settings, TaskKind, lower};
 use paceline_prepare::feed::{Feed, FeedOptions};
 use paceline_run::{ModelInfo, Recorded, Values, build_model, open_data};
 use paceline_system::machine;
@@ -136,6 +136,8 @@ pub struct Predictor {
 struct Ready {
     rank: Rank<Box<dyn Device>, Threads>,
     sizes: Vec<usize>,
+    /// Room for indices in each of them.
+    lists: ListRoom,
     /// Where each phase leaves its outputs.
     outputs: Vec<BufferId>,
 }
@@ -309,6 +311,11 @@ impl Predictor {
             if let (DataPart::Stream(_), Values::Floats | Values::Indices) = (&group.part, self.info.values) {
                 return Err(DataError::NoImageModel { what: group.name(0) }.into());
             }
+            let is_list = |kind: FeatureKind| matches!(kind, FeatureKind::Lists { .. });
+            if is_list(group.part.feature_kind()) != is_list(self.info.features) {
+                let takes = if is_list(self.info.features) { "lists of indices" } else { "dense values" };
+                return Err(Error::user(format!("{}: the model takes {takes}; give data of that kind", group.name(0))));
+            }
             notes.extend(group.notes.iter().cloned());
         }
         Ok(Inputs { groups, notes })
@@ -316,21 +323,24 @@ impl Predictor {
 
     /// Makes ready for inputs: all batch sizes that they need are lowered at once.
     pub(crate) fn prepare(&mut self, inputs: &Inputs) -> Result<()> {
-        let counts: Vec<usize> = inputs.groups.iter().map(|group| group.part.len()).collect();
-        let mut sizes: Vec<usize> = counts.iter().map(|count| count % self.batch).collect();
+        let parts: Vec<&DataPart> = inputs.groups.iter().map(|group| &group.part).collect();
+        let mut sizes: Vec<usize> = parts.iter().map(|part| part.len() % self.batch).collect();
         sizes.sort_unstable();
         sizes.dedup();
         // Many files of records, each with a last batch of its own size, are made ready for one after another.
-        if sizes.len() < SIZES { self.ready_for(&counts) } else { Ok(()) }
+        if sizes.len() < SIZES { self.ready_for(&parts) } else { Ok(()) }
     }
 
-    /// Lowers the batches that so many samples in each group need.
-    fn ready_for(&mut self, counts: &[usize]) -> Result<()> {
+    /// Lowers the batches that these parts need.
+    fn ready_for(&mut self, wanted: &[&DataPart]) -> Result<()> {
+        let lists = list_room(wanted);
         loop {
             let parts = |n: usize| [self.batch.min(n), n % self.batch].into_iter().filter(|&size| size > 0);
-            let mut sizes: Vec<usize> = counts.iter().flat_map(|&n| parts(n)).collect();
+            let mut sizes: Vec<usize> = wanted.iter().flat_map(|part| parts(part.len())).collect();
             let before = self.ready.as_ref().map_or(&[][..], |ready| &ready.sizes);
-            if sizes.iter().all(|size| before.contains(size)) {
+            let room =
+                |size: usize| self.ready.as_ref().is_some_and(|ready| ready.lists.entries(size) >= lists.entries(size));
+            if sizes.iter().all(|size| before.contains(size) && room(*size)) {
                 return Ok(());
             }
             if before.len() < SIZES {
@@ -342,7 +352,7 @@ impl Predictor {
                 DeviceOptions { tuning: self.tuning.clone(), threads: self.threads, ..DeviceOptions::default() };
             let rule = self.checkpoint.manifest.identity.rule;
             let batches = Batches { train: Vec::new(), evaluate: sizes.clone() };
-            let settings = Settings::new(rule, options.kind());
+            let settings = Settings { lists: lists.clone(), ..Settings::new(rule, options.kind()) };
             let schedule = lower(&self.graph, &Plan::data_parallel(1), &batches, &settings)?;
             let bytes = schedule.largest_memory() as u64;
             let free = machine::free_memory_bytes();
@@ -363,7 +373,7 @@ impl Predictor {
             self.ready = None; // its memory is not needed beside the new one
             let mut rank = Rank::new(options.make()?, single(), Arc::new(schedule))?;
             restore(&mut rank, &self.checkpoint, false)?;
-            self.ready = Some(Ready { rank, sizes, outputs });
+            self.ready = Some(Ready { rank, sizes, lists, outputs });
             return Ok(());
         }
     }
@@ -387,11 +397,11 @@ impl Predictor {
         each: &mut dyn FnMut(Computed<'_>) -> Result<()>,
     ) -> Result<()> {
         let count = group.part.len();
-        self.ready_for(&[count])?;
+        self.ready_for(&[&group.part])?;
         let (kept, feed, memory);
         let source: Source<'_> = match &group.part {
             DataPart::Memory(samples) => {
-                memory = WithModelLabels { samples: samples.clone(), labels };
+                memory = WithModelLabels::new(samples.clone(), labels, self.info.sample_kind().targets);
                 Source::Memory(&memory)
             }
             DataPart::Stream(source) => {
@@ -502,6 +512,13 @@ impl Predictor {
 enum Source<'a> {
     Memory(&'a WithModelLabels),
     Stream(&'a Arc<Kept>, &'a Feed),
+}
+
+/// Room for the lists of any batch of these parts.
+fn list_room(parts: &[&DataPart]) -> ListRoom {
+    let lists =
+        parts.iter().filter_map(|part| part.memory()).filter(|samples| samples.feature_kind() != FeatureKind::Dense);
+    ListRoom::of_lengths(lists.flat_map(|samples| (0..samples.len()).map(|index| samples.features(index).len())))
 }
 
 /// A batch that the model has computed.
