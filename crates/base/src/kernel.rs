@@ -6,6 +6,7 @@
 use crate::op::{Activation, Loss};
 use crate::optim::{Rule, Segment};
 use crate::region::{Region, Strided};
+use crate::sample::{IndexWidth, TargetKind};
 use crate::units::DType;
 use crate::window::{ConvDims, PoolDims};
 use serde::{Deserialize, Serialize};
@@ -32,6 +33,37 @@ pub struct DenseDims {
     pub outputs: usize,
     /// Input features of this part: columns of the weights.
     pub inputs: usize,
+}
+
+/// Sizes of an embedding's part.
+///
+/// A buffer of lists holds `rows + 1` offsets, of which the first is 0, and behind them the indices: those of list `i` are numbers `offset[i]` to
+/// `offset[i + 1]` of them. How many there are differs from step to step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct EmbeddingDims {
+    /// Lists: samples of this part of the batch.
+    pub rows: usize,
+    /// The first row of the table that this part holds …
+    pub first: usize,
+    /// … how many it holds …
+    pub table_rows: usize,
+    /// … and how many the whole table has: every index is below.
+    pub table: usize,
+    /// Columns of the table that this part holds.
+    pub columns: usize,
+    /// Indices that there is room for, in all lists together.
+    pub entries: usize,
+    /// What an index is.
+    pub width: IndexWidth,
+    /// Whether a sum is divided by the length of its list. Of an empty list both are zero.
+    pub mean: bool,
+}
+
+impl EmbeddingDims {
+    /// Elements of a buffer with all lists, at most.
+    pub fn lists_len(&self) -> usize {
+        self.rows + 1 + self.entries
+    }
 }
 
 /// The kernels. Outputs are overwritten unless "adds" is said.
@@ -249,15 +281,19 @@ pub enum Kernel {
         /// The shape of the whole tensor.
         shape: Vec<usize>,
     },
+    /// `y[i] = Σ w[j]` over the indices j of list i that lie in the part's rows of the table; args `lists, w, y`.
+    EmbeddingForward(EmbeddingDims),
+    /// `dw[j] = Σ dy[i]` over all places where a list i holds j; args `dy, lists, dw`.
+    EmbeddingBackward(EmbeddingDims),
     /// Adds to `metrics` ([`Loss::metrics`]) and, if `gradient`, writes the gradient of the mean loss;
-    /// args `outputs, labels, metrics` and `gradient`.
+    /// args `outputs, targets, metrics` and `gradient`.
     Loss {
-        /// Decides the formula and what the labels mean.
+        /// Decides the formula.
         loss: Loss,
+        /// What outputs are compared with; decides how many there are.
+        targets: TargetKind,
         /// Samples of this part.
         rows: usize,
-        /// Values of a row of the logits.
-        classes: usize,
         /// Whether the gradient is written.
         gradient: bool,
     },
@@ -387,6 +423,8 @@ impl Kernel {
             Kernel::Activate { .. } => "activate",
             Kernel::ActivateBackward { .. } => "activate-backward",
             Kernel::Dropout { .. } => "dropout",
+            Kernel::EmbeddingForward(_) => "embedding-forward",
+            Kernel::EmbeddingBackward(_) => "embedding-backward",
             Kernel::Loss { .. } => "loss",
             Kernel::Copy(_) => "copy",
             Kernel::Add(_) => "add",
@@ -427,7 +465,8 @@ impl Kernel {
             Kernel::Sum { inputs, len, .. } => (inputs * len) as f64,
             Kernel::Activate { len, .. } | Kernel::ActivateBackward { len, .. } => 4.0 * *len as f64,
             Kernel::Dropout { region, .. } => 12.0 * region.len() as f64,
-            Kernel::Loss { rows, classes, .. } => 20.0 * (rows * classes) as f64,
+            Kernel::EmbeddingForward(d) | Kernel::EmbeddingBackward(d) => (d.entries * d.columns) as f64,
+            Kernel::Loss { rows, targets, .. } => 20.0 * (rows * targets.outputs()) as f64,
             Kernel::Copy(_) | Kernel::Zero { .. } => 0.0,
             Kernel::Add(walk) => walk.len() as f64,
             Kernel::Sparsify { len, .. } => 2.0 * *len as f64,
@@ -448,20 +487,20 @@ impl Kernel {
                 dense(dims) + ((1 + 2 * rule.states().len()) * dims.outputs * dims.inputs) as f64
             }
             Kernel::ConvForward { dims, pool, .. } => {
-                let made = pool.map_or(dims.output_len(), |p| p.output_len() + p.codes_len());
+                let made = pool.map_or(dims.output_len(), |p| p.output_len() + p.codes_len() / 4);
                 (dims.input_len() + dims.weight_len() + made) as f64
             }
             Kernel::ConvBackwardData { dims, pooled, through } => {
-                let read = pooled.map_or(dims.output_len(), |p| p.output_len() + p.codes_len());
+                let read = pooled.map_or(dims.output_len(), |p| p.output_len() + p.codes_len() / 4);
                 let saved = if through.is_some() { dims.input_len() } else { 0 };
                 (read + saved + dims.weight_len() + dims.input_len()) as f64
             }
             Kernel::ConvBackwardWeights { dims, pooled, .. } => {
-                let read = pooled.map_or(dims.output_len(), |p| p.output_len() + p.codes_len());
+                let read = pooled.map_or(dims.output_len(), |p| p.output_len() + p.codes_len() / 4);
                 (read + dims.weight_len() + dims.input_len()) as f64
             }
             Kernel::MaxPool { dims, .. } | Kernel::MaxPoolBackward { dims } => {
-                (dims.input_len() + dims.output_len() + dims.codes_len()) as f64
+                (dims.input_len() + dims.output_len() + dims.codes_len() / 4) as f64
             }
             Kernel::AveragePool { dims, .. } | Kernel::AveragePoolBackward { dims, .. } => {
                 (dims.input_len() + dims.output_len()) as f64
@@ -484,7 +523,11 @@ impl Kernel {
             Kernel::Activate { len, .. } => 2.0 * *len as f64,
             Kernel::ActivateBackward { len, .. } => 3.0 * *len as f64,
             Kernel::Dropout { region, .. } => 2.0 * region.len() as f64,
-            Kernel::Loss { rows, classes, .. } => 2.0 * (rows * classes) as f64,
+            Kernel::EmbeddingForward(d) => ((d.entries + d.rows) * d.columns + d.lists_len()) as f64,
+            Kernel::EmbeddingBackward(d) => {
+                ((2 * d.entries + d.rows + d.table_rows) * d.columns + d.lists_len()) as f64
+            }
+            Kernel::Loss { rows, targets, .. } => 2.0 * (rows * targets.outputs()) as f64,
             Kernel::Copy(walk) => 2.0 * walk.len() as f64,
             Kernel::Add(walk) => 3.0 * walk.len() as f64,
             Kernel::Zero { len } => *len as f64,
@@ -512,21 +555,117 @@ pub enum Values<'a> {
     F32(&'a [f32]),
     /// As they are; rounded by a device of less precision.
     F64(&'a [f64]),
+    /// Bytes that stay bytes.
+    Bytes(&'a [u8]),
+    /// Indices of 32 bits.
+    U32(&'a [u32]),
+    /// Indices of 64 bits.
+    U64(&'a [u64]),
 }
 
-/// Where each buffer of a rank lies in its device's memory, in elements. Made by lowering, before the first step.
+impl Values<'_> {
+    /// How many.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::U8 { bytes, .. } | Self::Bytes(bytes) => bytes.len(),
+            Self::F32(values) => values.len(),
+            Self::F64(values) => values.len(),
+            Self::U32(values) => values.len(),
+            Self::U64(values) => values.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// What the elements of a buffer are, whatever floats its device computes in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Elements {
+    /// Floats of the device.
+    Float,
+    /// Indices.
+    Index(IndexWidth),
+    /// Bytes.
+    Byte,
+}
+
+impl Elements {
+    /// Their type on a device with these floats.
+    pub fn dtype(self, float: DType) -> DType {
+        match self {
+            Self::Float => float,
+            Self::Index(width) => width.dtype(),
+            Self::Byte => DType::U8,
+        }
+    }
+}
+
+/// Where a buffer lies in its device's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Slot {
+    /// Its first byte.
+    pub at: usize,
+    /// Its elements, at most.
+    pub len: usize,
+    /// Their type.
+    pub dtype: DType,
+    /// Whether it holds another number of elements in every step: as many as were loaded, received or computed last.
+    pub varies: bool,
+}
+
+impl Slot {
+    /// A buffer that is always full.
+    pub fn new(at: usize, len: usize, dtype: DType) -> Self {
+        Self { at, len, dtype, varies: false }
+    }
+
+    /// Bytes of `len` elements.
+    pub fn bytes_of(&self, len: usize) -> usize {
+        len * self.dtype.size()
+    }
+
+    /// One past its last byte; none if no number says it.
+    pub fn end(&self) -> Option<usize> {
+        self.len.checked_mul(self.dtype.size())?.checked_add(self.at)
+    }
+}
+
+/// Where each buffer of a rank lies in its device's memory. Made by lowering, before the first step.
 ///
 /// Buffers may overlap: a bucket covers the gradients within it, and buffers of different phases share room.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arena {
-    /// Elements in all.
-    pub len: usize,
-    /// (offset, length) of each buffer.
-    pub slots: Vec<(usize, usize)>,
+    /// Bytes in all.
+    pub bytes: usize,
+    /// By buffer.
+    pub slots: Vec<Slot>,
 }
 
-/// Buffers begin at multiples of this many elements: a cache line of f32.
-pub const ALIGN: usize = 16;
+impl Arena {
+    /// Room for buffers one after another, each on cache lines of its own.
+    pub fn packed(float: DType, buffers: impl IntoIterator<Item = (Elements, usize)>) -> Self {
+        let mut arena = Self::default();
+        for (elements, len) in buffers {
+            let slot = Slot::new(arena.bytes, len, elements.dtype(float));
+            arena.bytes += slot.bytes_of(len).next_multiple_of(ALIGN);
+            arena.slots.push(slot);
+        }
+        arena
+    }
+
+    /// Room for `len` elements of one type, with buffers at these places: first element and length.
+    pub fn of(dtype: DType, len: usize, places: &[(usize, usize)]) -> Self {
+        let size = dtype.size();
+        let slot = |&(at, len): &(usize, usize)| Slot::new(at.saturating_mul(size), len, dtype);
+        Self { bytes: len * size, slots: places.iter().map(slot).collect() }
+    }
+}
+
+/// Buffers begin at multiples of this many bytes: a cache line.
+pub const ALIGN: usize = 64;
 
 impl Kernel {
     /// Positions in the argument list that are written (or read and written).
@@ -557,10 +696,29 @@ impl Kernel {
             Kernel::LayerNormBackwardData { .. } => vec![4],
             Kernel::Sum { inputs, .. } => vec![*inputs],
             Kernel::Activate { .. } | Kernel::Dropout { .. } | Kernel::Copy(_) | Kernel::Add(_) => vec![1],
+            Kernel::EmbeddingForward(_) | Kernel::EmbeddingBackward(_) => vec![2],
             Kernel::Loss { .. } => vec![2, 3],
             Kernel::Zero { .. } => vec![0],
             Kernel::Sparsify { .. } => vec![0, 1],
             Kernel::Update { rule, .. } => std::iter::once(0).chain(2..2 + rule.states().len()).collect(),
         }
+    }
+
+    /// What the elements of an argument are.
+    pub fn elements(&self, argument: usize) -> Elements {
+        let codes = match self {
+            Kernel::ConvForward { bias, pool: Some(_), .. } => 3 + usize::from(*bias),
+            Kernel::ConvBackwardData { pooled: Some(_), .. } => 3,
+            Kernel::ConvBackwardWeights { bias, pooled: Some(_), .. } => 3 + usize::from(*bias),
+            Kernel::MaxPool { .. } => 2,
+            Kernel::MaxPoolBackward { .. } => 1,
+            Kernel::EmbeddingForward(dims) if argument == 0 => return Elements::Index(dims.width),
+            Kernel::EmbeddingBackward(dims) if argument == 1 => return Elements::Index(dims.width),
+            Kernel::Loss { targets: TargetKind::Classes { .. }, .. } if argument == 1 => {
+                return Elements::Index(IndexWidth::Bits32);
+            }
+            _ => return Elements::Float,
+        };
+        if argument == codes { Elements::Byte } else { Elements::Float }
     }
 }

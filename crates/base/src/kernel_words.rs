@@ -60,6 +60,12 @@ impl fmt::Display for Kernel {
             Kernel::Activate { len, .. } => format!("forward ({len} elements)"),
             Kernel::ActivateBackward { len, .. } => format!("backward ({len} elements)"),
             Kernel::Dropout { region, .. } => format!("dropout on {region}"),
+            Kernel::EmbeddingForward(d) => {
+                format!("forward ({} lists, table of {}×{})", d.rows, d.table_rows, d.columns)
+            }
+            Kernel::EmbeddingBackward(d) => {
+                format!("gradient of its table ({} lists, {}×{})", d.rows, d.table_rows, d.columns)
+            }
             Kernel::Loss { rows, gradient, .. } => {
                 format!("loss{} of {rows} samples", if *gradient { " and its gradient" } else { "" })
             }

@@ -1,6 +1,7 @@
 //! Operators by their attributes: what a layer is, apart from shapes, memory and ranks.
 
 use crate::metric::{self, Metric, Reduction};
+use crate::sample::TargetKind;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -44,20 +45,32 @@ impl fmt::Display for Activation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Loss {
-    /// `−log softmax(logits)[label]`
+    /// `−log softmax(logits)[class]`; of several classes each has logits of its own, and their mean counts.
     SoftmaxCrossEntropy,
-    /// Mean over classes of (y − one_hot(label))².
+    /// Mean over outputs of (y − target)², where a class stands for 1 at its place and 0 elsewhere.
     MeanSquaredError,
 }
 
 impl Loss {
     /// The sums that it adds to, in the order in which they lie in the metrics' buffer.
-    pub fn metrics(self) -> [Metric; 3] {
+    pub fn metrics(self, targets: TargetKind) -> [Metric; 3] {
+        let second = match targets {
+            TargetKind::Classes { .. } => metric::ACCURACY,
+            TargetKind::Numbers { .. } => metric::ABSOLUTE_ERROR,
+        };
         [
             Metric::new(metric::LOSS, Reduction::Mean),
-            Metric::new(metric::ACCURACY, Reduction::Mean),
+            Metric::new(second, Reduction::Mean),
             Metric::new(metric::SAMPLES, Reduction::Sum),
         ]
+    }
+
+    /// Whether outputs can be compared with such targets.
+    pub fn takes(self, targets: TargetKind) -> bool {
+        match self {
+            Self::SoftmaxCrossEntropy => matches!(targets, TargetKind::Classes { .. }),
+            Self::MeanSquaredError => true,
+        }
     }
 }
 
@@ -73,6 +86,8 @@ pub enum Init {
     GlorotNormal,
     /// Uniform in ±√(6 / (fan_in + fan_out)).
     Glorot,
+    /// Normal with variance 1, as PyTorch's embeddings begin.
+    Normal,
     /// All zero.
     Zeros,
     /// All one.

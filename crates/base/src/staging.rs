@@ -38,6 +38,9 @@ impl Lend {
 pub struct Staging {
     data: NonNull<u8>,
     bytes: usize,
+    /// Bytes that there is room for.
+    room: usize,
+    varies: bool,
     dtype: DType,
     writable: bool,
     _keep: Arc<dyn Any + Send + Sync>,
@@ -53,7 +56,7 @@ impl Staging {
     /// The memory must be initialised, aligned for `dtype`, stay valid while `keep` lives, and not be touched by anyone else until this value is
     /// dropped; it may be read by others if nobody writes through this value.
     pub unsafe fn new(data: NonNull<u8>, bytes: usize, dtype: DType, keep: Arc<dyn Any + Send + Sync>) -> Self {
-        Self { data, bytes, dtype, writable: true, _keep: keep }
+        Self { data, bytes, room: bytes, varies: false, dtype, writable: true, _keep: keep }
     }
 
     /// A loan of `bytes` bytes at `data` that is only read.
@@ -62,12 +65,36 @@ impl Staging {
     /// The memory must be initialised, aligned for `dtype`, stay valid while `keep` lives, and not be written by anyone until this value is
     /// dropped.
     pub unsafe fn read_only(data: NonNull<u8>, bytes: usize, dtype: DType, keep: Arc<dyn Any + Send + Sync>) -> Self {
-        Self { data, bytes, dtype, writable: false, _keep: keep }
+        Self { data, bytes, room: bytes, varies: false, dtype, writable: false, _keep: keep }
     }
 
     /// The same memory, only to be read.
     pub fn into_read_only(self) -> Self {
         Self { writable: false, ..self }
+    }
+
+    /// The same memory, into which a message of any length may be received that there is room for.
+    pub fn varying(self) -> Self {
+        Self { varies: true, ..self }
+    }
+
+    /// Whether a shorter message may be received into it.
+    pub fn varies(&self) -> bool {
+        self.varies
+    }
+
+    /// Says how many elements it holds, from the first on: what is sent is so long.
+    ///
+    /// # Panics
+    /// If there is no room for so many.
+    pub fn set_len(&mut self, len: usize) {
+        let bytes = len.checked_mul(self.dtype.size()).filter(|bytes| *bytes <= self.room);
+        self.bytes = bytes.unwrap_or_else(|| panic!("{len} elements in room for {}", self.largest()));
+    }
+
+    /// The elements that there is room for.
+    pub fn largest(&self) -> usize {
+        self.room / self.dtype.size()
     }
 
     /// The element type.
@@ -126,11 +153,26 @@ impl Element for f64 {
     const DTYPE: DType = DType::F64;
 }
 
+impl Element for u8 {
+    const DTYPE: DType = DType::U8;
+}
+
+impl Element for u32 {
+    const DTYPE: DType = DType::U32;
+}
+
+impl Element for u64 {
+    const DTYPE: DType = DType::U64;
+}
+
 mod sealed {
-    /// Only `f32` and `f64`: transports read their bytes as numbers.
+    /// Only what a [`DType`](super::DType) stands for: transports read their bytes as numbers.
     pub trait Sealed {}
     impl Sealed for f32 {}
     impl Sealed for f64 {}
+    impl Sealed for u8 {}
+    impl Sealed for u32 {}
+    impl Sealed for u64 {}
 }
 
 /// Memory that is reached only through the one `Staging` made from it.

@@ -101,10 +101,10 @@ impl PoolDims {
         self.samples * self.out_height * self.out_width * self.channels
     }
 
-    /// Elements of the buffer that keeps where each maximum was: one byte for each output, four to an element. The byte
-    /// is the place in the window, row by row, or [`DEAD`]; so a window has at most 255 places.
+    /// Bytes of the buffer that keeps where each maximum was: one for each output. It is the place in the window, row by
+    /// row, or [`DEAD`]; so a window has at most 255 places.
     pub fn codes_len(&self) -> usize {
-        self.output_len().div_ceil(4)
+        self.output_len()
     }
 
     /// True if no element lies in two windows.

@@ -42,9 +42,9 @@ fn main() -> Result<()> {
         TaskKind::Compute(call) if segment.key.node() == Some(last) => schedule.memory[0].id(phase, call.args[0]),
         _ => None,
     });
-    let mut values = vec![0.0; count * run.graph.classes];
+    let mut values = vec![0.0; count * run.graph.targets.outputs()];
     rank.device.read(logits.ok_or_else(|| Error::internal("no loss in the schedule"))?, &mut values)?;
-    let rows: Vec<&[f64]> = values.chunks(run.graph.classes).collect();
+    let rows: Vec<&[f64]> = values.chunks(run.graph.targets.outputs()).collect();
     println!("{}", serde_json::json!({ "logits": rows }));
     Ok(())
 }

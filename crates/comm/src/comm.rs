@@ -39,7 +39,8 @@ pub trait Comm: Send {
     /// A message is known by its sender, its receiver and `seq`, which the receiver must give too.
     fn send(&mut self, to: usize, seq: u64, data: Staging) -> Result<Ticket>;
 
-    /// Starts to receive into a buffer of the same size, which must be writable.
+    /// Starts to receive into a buffer of the same size, which must be writable; or into one that [varies](Staging::varies), which is then as
+    /// long as the message.
     fn receive(&mut self, from: usize, seq: u64, data: Staging) -> Result<Ticket>;
 
     /// Starts a collective in place, in a buffer that is writable.
@@ -77,6 +78,17 @@ pub(crate) fn check_writable(rank: usize, seq: u64, data: &Staging) -> Result<()
     let refused =
         || Error::internal(format!("rank {rank} would write into a buffer that may only be read, at seq {seq}"));
     if data.is_writable() { Ok(()) } else { Err(refused()) }
+}
+
+/// An error for a collective of what cannot be added up.
+pub(crate) fn check_floats(rank: usize, what: Exchange, seq: u64, data: &Staging) -> Result<()> {
+    let refused = || {
+        Error::internal(format!(
+            "rank {rank} starts the {what} of seq {seq} with {:?}: only floats take part",
+            data.dtype()
+        ))
+    };
+    if data.dtype().is_float() { Ok(()) } else { Err(refused()) }
 }
 
 /// `rank` names a rank that is not there.

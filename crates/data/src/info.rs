@@ -1,17 +1,20 @@
 //! What is in a set or in a file: counts, shapes, classes and the statistics of the values; of records the features, of
 //! photos the classes; and the first of them as images.
 
+mod csv;
 mod images;
 mod photos;
 mod records;
 mod shown;
 
+pub use csv::{CsvFeatures, CsvInfo, CsvPart, CsvTarget};
 pub use images::Saved;
 pub use photos::{ImageInfo, PhotoPart, PhotoShown, PhotosInfo};
 pub use records::{Content, FeatureInfo, IndexInfo, RecordFile, RecordShown, RecordsInfo, Spread, StepInfo};
 
 use crate::catalogue::{Catalogue, Options, SetLocation, folder, sample};
 use crate::cifar;
+use crate::csv::TargetOptions;
 use crate::idx::{self, Element};
 use crate::shards;
 use crate::tfrecord::Packing;
@@ -31,12 +34,14 @@ pub enum Info {
     Records(Box<RecordsInfo>),
     /// Of a folder or a table of photos.
     Photos(Box<PhotosInfo>),
+    /// Of a csv of values, or a folder of them.
+    Csv(Box<CsvInfo>),
     /// Of a single image file.
     Image(Box<ImageInfo>),
 }
 
 /// How closely to look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InfoOptions {
     /// How many of the first records or photos are shown.
     pub first: usize,
@@ -44,11 +49,13 @@ pub struct InfoOptions {
     pub verify: bool,
     /// How many bad records may be left out.
     pub skip_bad: usize,
+    /// Columns of a csv that are targets, and what they are.
+    pub targets: TargetOptions,
 }
 
 impl Default for InfoOptions {
     fn default() -> Self {
-        Self { first: 3, verify: true, skip_bad: 0 }
+        Self { first: 3, verify: true, skip_bad: 0, targets: TargetOptions::default() }
     }
 }
 
@@ -150,6 +157,7 @@ impl Catalogue {
         match self.contents(name)? {
             Contents::Records => return records::look(path, look).map(|info| Info::Records(Box::new(info))),
             Contents::Photos => return photos::look(path, look).map(|info| Info::Photos(Box::new(info))),
+            Contents::Csv => return csv::look(path, look).map(|info| Info::Csv(Box::new(info))),
             Contents::Image => return photos::image(path).map(|info| Info::Image(Box::new(info))),
             Contents::Idx => return file_info(path).map(Info::File),
             Contents::Set => {}
@@ -164,8 +172,8 @@ impl Catalogue {
                 let bytes = files.iter().map(|file| file.bytes).sum();
                 (files, bytes)
             }
-            // What is decoded as it is read was looked at above, without decoding it.
-            SetLocation::Shards(_) | SetLocation::Photos(_) => (Vec::new(), 0),
+            // What is decoded as it is read, and what has columns, was looked at above.
+            SetLocation::Shards(_) | SetLocation::Photos(_) | SetLocation::Csv(_) => (Vec::new(), 0),
             SetLocation::Embedded => (Vec::new(), sample::packed_bytes()),
             SetLocation::Fake(_) => (Vec::new(), 0),
         };
@@ -179,6 +187,7 @@ enum Contents {
     Idx,
     Records,
     Photos,
+    Csv,
     Image,
 }
 
@@ -194,8 +203,13 @@ impl Catalogue {
             return Ok(match () {
                 () if !folder::present(path).is_empty() || cifar::is_cifar(path) => Contents::Set,
                 () if path.join(shards::INDEX).exists() || shards::record_files(path).is_ok() => Contents::Records,
+                () if crate::photos::has_images_or_folders(path) => Contents::Photos,
+                () if crate::csv::is_values(path)? => Contents::Csv,
                 () => Contents::Photos,
             });
+        }
+        if crate::csv::is_values(path)? {
+            return Ok(Contents::Csv);
         }
         if crate::photos::table_kind(path).is_some() {
             return Ok(Contents::Photos);
@@ -246,7 +260,9 @@ impl PartInfo {
         let mut scratch = Scratch::default();
         let mut bytes = vec![0; part.shape().iter().product()];
         for index in 0..part.len() {
-            classes[part.label(index) as usize].count += 1;
+            if let Some(class) = classes.get_mut(part.label(index) as usize) {
+                class.count += 1;
+            }
             match part {
                 DataPart::Memory(samples) => sums.add(samples.features(index)),
                 DataPart::Stream(source) => {
@@ -310,9 +326,11 @@ impl Default for Sums {
 
 impl Sums {
     fn add(&mut self, features: Features<'_>) {
-        self.n += features.len() as f64;
         match features {
+            // Numbers that stand for something are no values.
+            Features::U32(_) | Features::U64(_) => {}
             Features::U8 { bytes, scale, offset } => {
+                self.n += bytes.len() as f64;
                 let (mut sum, mut squares, mut min, mut max) = (0u64, 0u64, u8::MAX, u8::MIN);
                 for &byte in bytes {
                     sum += u64::from(byte);
@@ -330,6 +348,7 @@ impl Sums {
                 self.max = self.max.max(ends[0]).max(ends[1]);
             }
             Features::F32(values) => {
+                self.n += values.len() as f64;
                 for value in values.iter().map(|&v| f64::from(v)) {
                     self.sum += value;
                     self.squares += value * value;

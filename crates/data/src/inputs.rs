@@ -6,12 +6,13 @@
 //! when it is fetched, so that all the others are still served.
 
 use crate::catalogue::{folder, known};
+use crate::csv::{self, CsvKind};
 use crate::photos::{self, Photos, is_image_name, table_kind};
 use crate::shards::{Encoding, INDEX, Index, ShardOptions, is_record_name, record_files};
 use crate::tfrecord::Memory;
 use crate::{
-    Catalogue, DataError, DataPart, FileImages, ImageSet, Options, PhotoError, RecordImages, Result, Role, Source,
-    Subset, UNLABELLED, cifar, idx,
+    Catalogue, CsvError, DataError, DataPart, FileImages, ImageSet, Options, PhotoError, RecordImages, Result, Role,
+    Source, Subset, UNLABELLED, cifar, idx,
 };
 use paceline_base::text::counted;
 use paceline_image::Fit;
@@ -24,6 +25,8 @@ pub struct InputOptions {
     /// Height, width and channels of a sample, and how images of another size are brought to it; none if samples are no
     /// images, which are then refused.
     pub image: Option<([usize; 3], Fit)>,
+    /// Columns and kind of the csv that the model was trained on; none if it was not, and a csv of values is then refused.
+    pub csv: Option<CsvKind>,
     /// Whether images must have a class. Where they need not, folders that are no class folders are read without classes.
     pub labels: bool,
     /// The seed of a made-up set.
@@ -58,6 +61,11 @@ impl Group {
     /// Samples in memory, or others that have no names: they are called `name:0`, `name:1`, ….
     pub fn numbered(part: DataPart, role: Option<Role>, name: String) -> Self {
         Self { part, role, name: Name::Numbered(name), labelled: true, notes: Vec::new() }
+    }
+
+    /// Whether the inputs have targets to compare with; of single ones [`Group::label`] knows.
+    pub fn has_targets(&self) -> bool {
+        self.labelled
     }
 
     /// The class of an input among those of its part, if it is known.
@@ -130,6 +138,8 @@ impl Catalogue {
                 () if !folder::present(path).is_empty() => InputKind::IdxFolder,
                 () if cifar::is_cifar(path) => InputKind::Set,
                 () if path.join(INDEX).is_file() || record_files(path).is_ok() => InputKind::Shards,
+                () if photos::has_images_or_folders(path) => InputKind::Folder,
+                () if csv::is_values(path)? => InputKind::Values,
                 () => InputKind::Folder,
             }));
         }
@@ -138,6 +148,7 @@ impl Catalogue {
                 Err(crate::catalogue::unknown(&path.to_string_lossy()))
             }
             () if is_record_name(&name) => Ok(Some(InputKind::Shards)),
+            () if csv::is_values(path)? => Ok(Some(InputKind::Values)),
             () if table_kind(path).is_some() => Ok(Some(InputKind::Table)),
             () if is_image_name(name.as_ref()) || photos::begins_like_image(path) => Ok(None),
             () if idx::read_header(path).is_ok() => Ok(Some(InputKind::IdxFile)),
@@ -167,6 +178,7 @@ impl Catalogue {
                 by_part(parts, path, options)
             }
             InputKind::Folder => open_folder(path, options),
+            InputKind::Values => open_values(path, options),
         }
     }
 
@@ -187,6 +199,7 @@ enum InputKind {
     Shards,
     Table,
     Folder,
+    Values,
 }
 
 /// How images become samples, or an error if the model takes none.
@@ -231,6 +244,19 @@ fn open_folder(path: &Path, options: &InputOptions) -> Result<Vec<Group>> {
         )) if !options.labels => without(Some(format!("read without labels: {error}"))),
         Err(error) => Err(error),
     }
+}
+
+/// Rows of a csv, or of those of a folder.
+fn open_values(path: &Path, options: &InputOptions) -> Result<Vec<Group>> {
+    let kind = options.csv.as_ref().ok_or_else(|| CsvError::NoCsvModel { file: path.display().to_string() })?;
+    let room = Options { memory: options.memory, ..Options::default() };
+    room.has_room(&path.to_string_lossy(), || csv::bytes(path))?;
+    let open = |(role, file): (Role, PathBuf)| {
+        let csv::CsvInput { part, has_targets, notes } = kind.open_input(&file, options.labels)?;
+        let group = Group::numbered(part, path.is_dir().then_some(role), file.display().to_string());
+        Ok(Group { labelled: has_targets, notes, ..group })
+    };
+    csv::files(path).into_iter().map(open).collect()
 }
 
 fn open_shards(path: &Path, options: &InputOptions) -> Result<Vec<Group>> {

@@ -29,7 +29,7 @@
 //! # Ok::<(), paceline_data::DataError>(())
 //! ```
 //!
-//! Rooms: `idx`, [`tfrecord`] and [`example`] read and write formats without believing them; [`photos`] lists image files
+//! Rooms: `idx`, [`csv`](mod@csv), [`tfrecord`] and [`example`] read and write formats without believing them; [`photos`] lists image files
 //! and [`shards`] opens record files as one set; `samples` says what samples are, and holds them; `order`, `visits` and
 //! `split` are pure functions; `catalogue` knows names, places and digests; [`info`](mod@info) looks at what is there, and
 //! `inputs` opens it to be predicted, labelled or not.
@@ -38,6 +38,7 @@
 
 mod catalogue;
 mod cifar;
+pub mod csv;
 mod error;
 pub mod example;
 #[cfg(test)]
@@ -60,15 +61,16 @@ pub mod tfrecord;
 mod visits;
 
 pub use catalogue::{Catalogue, DataSet, Entry, GetProgress, Got, Options, ValidationSet};
-pub use error::{DataError, ExampleError, PhotoError, RecordError, Result, ShardError};
+pub use error::{CsvError, DataError, ExampleError, PhotoError, RecordError, Result, ShardError};
 pub use info::Info;
 pub use inputs::{Group, InputOptions};
 pub use order::Order;
+pub use paceline_base::sample::{FeatureKind, SampleKind, TargetKind};
 pub use regular::{LARGEST_IMAGE, open_regular};
 pub use role::Role;
 pub use samples::{
-    DataPart, EncodedImages, Features, ImagesInMemory, Labelled, Preview, Samples, Scratch, Source, StageTimes, Supply,
-    Table, Target, fingerprint_of, fingerprint_version,
+    DataPart, EncodedImages, Features, ImagesInMemory, Labelled, Lists, Preview, Samples, Scratch, Source, StageTimes,
+    Supply, Table, Target, Targets, fingerprint_of, fingerprint_version,
 };
 pub(crate) use samples::{Fake, FakeSpec, FileImages, ImageSet, RecordImages, Subset, UNLABELLED};
 pub(crate) use skip::Skipped;

@@ -1,6 +1,6 @@
 //! Setting samples aside for validation.
 //!
-//! A fraction is taken class by class (stratified), so that a small validation part still has the mixture of the whole,
+//! A fraction is taken class by class (stratified; samples without classes are all of one), so that a small validation part still has the mixture of the whole,
 //! and by a keyed order of each class, so that it depends on the seed alone. How many of each class is settled by the
 //! largest remainder: the parts add up to the rounded whole, and no class is off by more than one.
 
@@ -96,12 +96,15 @@ impl Split {
     }
 }
 
-/// Takes `fraction` of the samples of each class for validation.
+/// Takes `fraction` of the samples of each class for validation; of samples without classes a fraction of all.
 ///
 /// # Errors
 /// [`DataError::BadSplit`] or [`DataError::EmptyPart`].
 pub(crate) fn stratified(samples: &dyn Labelled, fraction: f64, seed: u64) -> Result<Indices> {
-    stratified_by(samples.len(), samples.classes(), &|index| samples.label(index) as usize, fraction, seed)
+    match samples.classes() {
+        0 => stratified_by(samples.len(), 1, &|_| 0, fraction, seed),
+        classes => stratified_by(samples.len(), classes, &|index| samples.label(index) as usize, fraction, seed),
+    }
 }
 
 /// Takes `fraction` of the members of each class for validation; `class` says which of `classes` a member belongs to.

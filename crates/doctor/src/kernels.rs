@@ -76,7 +76,7 @@ pub(crate) fn measure(cores: usize, flops: f64, free: u64) -> Result<BTreeMap<St
         let batches = Batches { train: vec![batch * ranks], evaluate: Vec::new() };
         let settings = Settings::new(*rule, DeviceOptions::default().kind());
         let schedule = lower(graph, &Plan::data_parallel(*ranks), &batches, &settings)?;
-        let needed = schedule.memory[0].arena.len as u64 * 4 * cores as u64;
+        let needed = schedule.memory[0].arena.bytes as u64 * cores as u64;
         if free > 0 && needed > free / 2 {
             continue;
         }

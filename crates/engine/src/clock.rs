@@ -17,7 +17,10 @@ pub(crate) enum Doing {
 impl Doing {
     pub(crate) fn of(instruction: &Instruction) -> Self {
         match instruction {
-            Instruction::ClearMetrics | Instruction::Load { .. } | Instruction::Labels { .. } => Self::Input,
+            Instruction::ClearMetrics
+            | Instruction::Load { .. }
+            | Instruction::Lists { .. }
+            | Instruction::Targets { .. } => Self::Input,
             Instruction::Run(_) => Self::Compute,
             Instruction::Update(_) => Self::Update,
             Instruction::Retire(_) => Self::Device,

@@ -14,6 +14,7 @@ pub(crate) fn initial_values(param: &Param, region: &Region, seed: u64) -> Vec<f
         Init::Ones => 1.0,
         Init::He => stream.normal(coordinate) * (2.0 / fan_in).sqrt(),
         Init::HeUniform => (2.0 * stream.uniform(coordinate) - 1.0) * (6.0 / fan_in).sqrt(),
+        Init::Normal => stream.normal(coordinate),
         Init::GlorotNormal => stream.normal(coordinate) * (2.0 / (fan_in + fan_out)).sqrt(),
         Init::Glorot => (2.0 * stream.uniform(coordinate) - 1.0) * (6.0 / (fan_in + fan_out)).sqrt(),
     };

@@ -40,6 +40,7 @@ mod clock;
 mod control;
 mod init;
 mod input;
+mod load;
 mod metrics;
 mod observer;
 mod program;

@@ -32,6 +32,7 @@ impl Metrics {
         match staging.dtype() {
             DType::F32 => to.iter_mut().zip(values::<f32>(staging)).for_each(|(to, &from)| *to = f64::from(from)),
             DType::F64 => to.copy_from_slice(&values::<f64>(staging)[..self.named.len()]),
+            DType::U8 | DType::U32 | DType::U64 => unreachable!("metrics are floats"),
         }
         Self { named: self.named.clone(), sums }
     }

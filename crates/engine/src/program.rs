@@ -3,6 +3,7 @@
 use paceline_base::collective::Exchange;
 use paceline_base::kernel::{BufferId, Call, Kernel};
 use paceline_base::region::{Region, Strided};
+use paceline_base::sample::{IndexWidth, TargetKind};
 use paceline_base::{Error, Result};
 use paceline_comm::{Comm, GroupId};
 use paceline_plan::{BufferKey, Item, Memory, Placed, Schedule, TaskKind};
@@ -16,8 +17,10 @@ pub(crate) enum Instruction {
     ClearMetrics,
     /// Put part of each of these samples into a buffer.
     Load { buffer: BufferId, rows: Range<usize>, walk: Strided, len: usize },
-    /// Put labels into a buffer.
-    Labels { buffer: BufferId, rows: Range<usize> },
+    /// Put lists of indices into a buffer.
+    Lists { buffer: BufferId, rows: Range<usize>, entries: usize, width: IndexWidth },
+    /// Put targets into a buffer.
+    Targets { buffer: BufferId, rows: Range<usize>, kind: TargetKind },
     /// Run a kernel.
     Run(Call),
     /// Run an update kernel.
@@ -63,6 +66,8 @@ pub(crate) struct Program {
     pub loaded: usize,
     /// Samples whose loss this rank computes.
     pub samples: usize,
+    /// Indices of 32 and of 64 bits that it puts together at a time, at most.
+    pub scratch: (usize, usize),
 }
 
 impl Program {
@@ -97,6 +102,7 @@ struct Numbers<'a> {
     /// Slots of messages, by number.
     slots: HashMap<u64, usize>,
     samples: usize,
+    scratch: (usize, usize),
 }
 
 impl Numbers<'_> {
@@ -159,9 +165,19 @@ impl Numbers<'_> {
                 let walk = Strided::between(region, &Region::whole(shape), region);
                 Instruction::Load { buffer: self.buffer(*buffer)?, rows: rows.clone(), walk, len: region.len() }
             }
-            TaskKind::LoadLabels { buffer, rows } => {
+            TaskKind::LoadLists { buffer, rows, entries, width } => {
+                let len = rows.len() + 1 + entries;
+                match width {
+                    IndexWidth::Bits32 => self.scratch.0 = self.scratch.0.max(len),
+                    IndexWidth::Bits64 => self.scratch.1 = self.scratch.1.max(len),
+                }
+                let buffer = self.buffer(*buffer)?;
+                Instruction::Lists { buffer, rows: rows.clone(), entries: *entries, width: *width }
+            }
+            TaskKind::LoadTargets { buffer, rows, targets } => {
                 self.samples += rows.len();
-                Instruction::Labels { buffer: self.buffer(*buffer)?, rows: rows.clone() }
+                self.scratch.0 = self.scratch.0.max(rows.len() * targets.each());
+                Instruction::Targets { buffer: self.buffer(*buffer)?, rows: rows.clone(), kind: *targets }
             }
             TaskKind::Compute(call) => Instruction::Run(self.call(call)?),
             TaskKind::Update(call) => Instruction::Update(self.call(call)?),
@@ -192,14 +208,16 @@ pub(crate) fn program(
     let Some(memory) = schedule.memory.get(rank) else {
         return Err(Error::internal("the memory of the schedule is not laid out"));
     };
-    let mut numbers = Numbers { phase, rank, memory, groups, slots: HashMap::new(), samples: 0 };
+    let mut numbers = Numbers { phase, rank, memory, groups, slots: HashMap::new(), samples: 0, scratch: (0, 0) };
     let mut instructions = numbers.instructions(&program.items)?;
     if retires {
         instructions = numbers.with_ends(instructions, &program.items, &paceline_plan::ends(schedule, phase, rank))?;
     }
     let left_over = program.left_over.iter().map(|(bucket, items)| Ok((*bucket, numbers.instructions(items)?)));
     let left_over = left_over.collect::<Result<_>>()?;
-    let reads = |i: &Instruction| matches!(i, Instruction::Load { .. } | Instruction::Labels { .. });
+    let reads = |i: &Instruction| {
+        matches!(i, Instruction::Load { .. } | Instruction::Lists { .. } | Instruction::Targets { .. })
+    };
     let loaded = instructions.iter().rposition(reads).unwrap_or(0);
     Ok(Program {
         instructions,
@@ -209,5 +227,6 @@ pub(crate) fn program(
         rows: schedule.phases[phase].rows(rank),
         loaded,
         samples: numbers.samples,
+        scratch: numbers.scratch,
     })
 }

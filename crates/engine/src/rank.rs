@@ -4,6 +4,7 @@
 //! Nothing here allocates once the rank is made.
 
 use crate::clock::{Clock, Doing};
+use crate::load::{Scratch, Source, slice};
 use crate::metrics::Metrics;
 use crate::program::{self, Groups, Instruction, Program};
 use paceline_base::collective::Exchange;
@@ -11,7 +12,7 @@ use paceline_base::kernel::{BufferId, Call, StepArgs, Values};
 use paceline_base::staging::Lend;
 use paceline_base::{Error, Result, Staging, TimeSplit};
 use paceline_comm::{Collective, Comm, GroupId, Ticket, host};
-use paceline_data::{Features, Samples, Supply};
+use paceline_data::{Samples, Supply};
 use paceline_kernels::{Busy, Device, Event};
 use paceline_plan::{BufferKey, Schedule, metrics};
 use std::collections::VecDeque;
@@ -130,7 +131,7 @@ pub struct Rank<D: Device, C: Comm> {
     /// The rows of the batch that was announced as the next one, if any.
     ahead: Vec<usize>,
     announced: Option<u64>,
-    labels: Vec<f32>,
+    scratch: Scratch,
     sequence: u64,
     /// All ranks, if there are several.
     everyone: Option<GroupId>,
@@ -177,7 +178,7 @@ impl<D: Device, C: Comm> Rank<D, C> {
             rows: Vec::new(),
             ahead: Vec::new(),
             announced: None,
-            labels: Vec::new(),
+            scratch: Scratch::default(),
             sequence: 0,
             everyone: None,
             words: None,
@@ -206,7 +207,7 @@ impl<D: Device, C: Comm> Rank<D, C> {
                 "what lasts on rank {rank} would lie elsewhere under the other schedule"
             )));
         }
-        let kept = then.lasting().map(|(_, _, (start, len))| start + len).max().unwrap_or(0);
+        let kept = then.lasting().map(|(_, _, slot)| slot.at + slot.bytes_of(slot.len)).max().unwrap_or(0);
         self.device.reallocate(&then.arena, kept)?;
         self.schedule = schedule;
         self.make_programs()
@@ -229,7 +230,7 @@ impl<D: Device, C: Comm> Rank<D, C> {
         for list in [&mut self.rows, &mut self.ahead] {
             list.reserve(rows.saturating_sub(list.len()));
         }
-        self.labels.reserve(rows.saturating_sub(self.labels.len()));
+        self.scratch.reserve(most(|p| p.scratch.0), most(|p| p.scratch.1));
         self.programs = programs;
         Ok(())
     }
@@ -346,26 +347,16 @@ impl<D: Device, C: Comm> Rank<D, C> {
                     self.device.load(*buffer, 0, Values::F64(zeros.sums()))?;
                 }
                 Instruction::Load { buffer, rows, walk, len } => {
-                    let sample_rows = &self.rows;
-                    self.device.load_all(*buffer, &mut |put| {
-                        for (i, row) in rows.clone().enumerate() {
-                            let mut load = |features: Features<'_>| {
-                                walk.for_each(|from, to, run| put(i * len + to, slice(&features, from, run)));
-                            };
-                            match batch.rows {
-                                Rows::Memory { samples, .. } => load(samples.features(sample_rows[row - first])),
-                                Rows::Supply { supply, start, .. } => supply.look(start + row as u64, &mut load),
-                            }
-                        }
-                    })?;
+                    let source = Source { rows: batch.rows, samples: &self.rows, first };
+                    Scratch::dense(&mut self.device, *buffer, (source, rows.clone()), (walk, *len))?;
                 }
-                Instruction::Labels { buffer, rows } => {
-                    self.labels.clear();
-                    self.labels.extend(rows.clone().map(|row| match batch.rows {
-                        Rows::Memory { samples, .. } => samples.label(self.rows[row - first]) as f32,
-                        Rows::Supply { supply, start, .. } => supply.label(start + row as u64) as f32,
-                    }));
-                    self.device.load(*buffer, 0, Values::F32(&self.labels))?;
+                Instruction::Lists { buffer, rows, entries, width } => {
+                    let source = Source { rows: batch.rows, samples: &self.rows, first };
+                    self.scratch.lists(&mut self.device, *buffer, (source, rows.clone()), (*entries, *width))?;
+                }
+                Instruction::Targets { buffer, rows, kind } => {
+                    let source = Source { rows: batch.rows, samples: &self.rows, first };
+                    self.scratch.targets(&mut self.device, *buffer, (source, rows.clone()), *kind)?;
                 }
                 Instruction::Run(call) | Instruction::Update(call) => {
                     if let (Some(next), Rows::Memory { samples, .. }) = (next.take(), batch.rows) {
@@ -532,12 +523,5 @@ impl<D: Device, C: Comm> Rank<D, C> {
         self.busy = busy;
         self.times.wait += waiting.as_secs_f64();
         self.times.transfer += (split[Doing::Comm as usize] - waiting).as_secs_f64();
-    }
-}
-
-fn slice<'a>(features: &Features<'a>, from: usize, run: usize) -> Values<'a> {
-    match *features {
-        Features::U8 { bytes, scale, offset } => Values::U8 { bytes: &bytes[from..from + run], scale, offset },
-        Features::F32(values) => Values::F32(&values[from..from + run]),
     }
 }

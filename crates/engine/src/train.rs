@@ -9,6 +9,7 @@ use crate::observer::{EpochEvent, Observer, StepEvent};
 use crate::rank::{Batch, Next, Rank};
 use crate::state::{Best, Scores, TrainState};
 use paceline_base::kernel::StepArgs;
+use paceline_base::sample::FeatureKind;
 use paceline_base::units::GlobalBatch;
 use paceline_base::{Error, Monitor, Result, metric};
 use paceline_comm::Comm;
@@ -16,6 +17,7 @@ use paceline_graph::Graph;
 use paceline_kernels::Device;
 use paceline_plan::{PhaseKind, Phases};
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -198,7 +200,7 @@ impl<D: Device, C: Comm> Training<'_, D, C> {
         };
         let samples = batch_at(position);
         let rate = (options.rate)(step);
-        let phase = self.phase(samples)?;
+        let phase = self.phase(samples, start)?;
         let next_samples = batch_at(position + samples as u64);
         let at = |row| training.sample(epoch, start + row);
         let at_next = |row| training.sample(epoch, start + samples + row);
@@ -235,11 +237,21 @@ impl<D: Device, C: Comm> Training<'_, D, C> {
         Ok(agreed)
     }
 
-    /// The phase for so many samples, which is lowered if it was not planned.
-    fn phase(&mut self, samples: usize) -> Result<usize> {
-        let kind = PhaseKind::Train;
-        if let (None, Some(phases)) = (self.rank.schedule.phase(kind, samples), self.job.phases) {
-            self.rank.extend(phases.with(kind, samples)?)?;
+    /// The phase for so many samples from a position on, which is lowered if it was not planned, or if their lists need more room.
+    fn phase(&mut self, samples: usize, start: usize) -> Result<usize> {
+        let (kind, epoch) = (PhaseKind::Train, self.progress.epoch);
+        if let Some(phases) = self.job.phases {
+            let lists = matches!(self.job.graph.features, FeatureKind::Lists { .. });
+            if let (true, Input::Memory { samples: all, .. }) = (lists, self.job.training) {
+                let length = |row| all.features(self.job.training.sample(epoch, start + row)).len();
+                let entries = |rows: Range<usize>| rows.map(length).sum();
+                let now = self.rank.schedule.phase(kind, samples).map(|at| &self.rank.schedule.phases[at]);
+                if now.is_none_or(|phase| !phase.lists_without_room(entries).is_empty()) {
+                    self.rank.extend(phases.with_room(kind, samples, entries)?)?;
+                }
+            } else if self.rank.schedule.phase(kind, samples).is_none() {
+                self.rank.extend(phases.with(kind, samples)?)?;
+            }
         }
         phase(self.rank, kind, samples)
     }

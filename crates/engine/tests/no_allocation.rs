@@ -75,7 +75,7 @@ fn mlp() -> Graph {
 }
 
 fn allocations(graph: &Graph, plan: &Plan, threads: usize, fed: bool) -> usize {
-    let data = Toy::new(100, &graph.nodes[0].shape, graph.classes);
+    let data = Toy::new(100, &graph.nodes[0].shape, graph.targets.outputs());
     let rule = Rule::Adam { beta1: 0.9, beta2: 0.999, eps: 1e-8 };
     let device = || Cpu::new(CpuOptions { threads, ..CpuOptions::default() }).unwrap();
     let batches = Batches { train: vec![32, 4], evaluate: vec![50] };

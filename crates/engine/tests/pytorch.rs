@@ -64,7 +64,7 @@ fn run<D: Device>(
     let labels: Vec<u32> = flat(&net["labels"]).iter().map(|&l| l as u32).collect();
     let inputs: Vec<f32> = flat(&net["inputs"]).iter().map(|&x| x as f32).collect();
     let count = labels.len();
-    let data = Table::new(graph.nodes[0].shape.clone(), inputs, labels, graph.classes).unwrap();
+    let data = Table::new(graph.nodes[0].shape.clone(), inputs, labels, graph.targets.outputs()).unwrap();
     let batches = Batches { train: vec![count], evaluate: Vec::new() };
     let plan = Plan::data_parallel(ranks);
     let schedule = Arc::new(lower(&graph, &plan, &batches, &Settings::new(rule, device().kind())).unwrap());

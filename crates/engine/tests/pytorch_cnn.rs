@@ -115,7 +115,7 @@ fn one_rank<D: Device>(
     let mut tasks = schedule.phases[phase].tasks().filter(|(s, task)| task.rank == me && s.key.node() == last);
     let logits = tasks.find_map(|(_, task)| Some(task.call()?.args[0])).unwrap();
     let buffer = schedule.memory[me].id(phase, logits);
-    let mut logits = vec![0.0; count / schedule.ranks * graph.classes];
+    let mut logits = vec![0.0; count / schedule.ranks * graph.targets.outputs()];
     rank.device.read(buffer.unwrap(), &mut logits).unwrap();
     Found { loss, evaluated_loss, logits, after: gather(&mut rank, graph).unwrap() }
 }
@@ -133,7 +133,7 @@ fn check_on(ranks: usize, tolerance: f64, device: &common::Make<'_>) {
     let labels: Vec<u32> = flat(&fixture["labels"]).iter().map(|&l| l as u32).collect();
     let inputs: Vec<f32> = flat(&fixture["inputs"]).iter().map(|&x| x as f32).collect();
     let batches = Batches { train: vec![labels.len()], evaluate: vec![labels.len()] };
-    let data = Table::new(shape, inputs, labels, graph.classes).unwrap();
+    let data = Table::new(shape, inputs, labels, graph.targets.outputs()).unwrap();
     let plan = Plan::data_parallel(ranks);
     let schedule = Arc::new(lower(&graph, &plan, &batches, &Settings::new(Rule::Sgd, device().kind())).unwrap());
     let one = |comm| one_rank(&fixture, &graph, &data, Rank::new(device(), comm, schedule.clone()).unwrap());

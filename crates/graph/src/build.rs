@@ -2,6 +2,7 @@
 
 use crate::LayerSpec;
 use crate::ops::{Input, Operator, ParamSpec};
+use paceline_base::sample::{FeatureKind, SampleKind, TargetKind};
 use paceline_base::text::did_you_mean;
 use paceline_base::{Error, Result};
 use std::sync::Arc;
@@ -44,19 +45,27 @@ pub struct Graph {
     pub name: String,
     /// The input first, the loss last, every node behind those it reads.
     pub nodes: Vec<Node>,
-    /// Classes of the data it is built for.
-    pub classes: usize,
+    /// Features of the data it is built for.
+    pub features: FeatureKind,
+    /// Targets of the data it is built for.
+    pub targets: TargetKind,
 }
 
 impl Graph {
-    /// Builds and checks a graph for data of this sample shape and number of classes. `l2` is the default penalty.
+    /// Builds and checks a graph for dense samples of this shape and number of classes. `l2` is the default penalty.
     pub fn build(name: &str, layers: &[LayerSpec], input: &[usize], classes: usize, l2: f64) -> Result<Self> {
-        let mut graph = Graph { name: name.into(), nodes: Vec::new(), classes };
+        Self::build_for(name, layers, &SampleKind::classified(input, classes), l2)
+    }
+
+    /// Builds and checks a graph for samples of any kind.
+    pub fn build_for(name: &str, layers: &[LayerSpec], sample: &SampleKind, l2: f64) -> Result<Self> {
+        let SampleKind { shape, features, targets } = sample;
+        let mut graph = Graph { name: name.into(), nodes: Vec::new(), features: *features, targets: *targets };
         graph.nodes.push(Node {
             name: "input".into(),
-            op: Arc::new(Input { shape: input.to_vec() }),
+            op: Arc::new(Input { shape: shape.clone() }),
             inputs: Vec::new(),
-            shape: input.to_vec(),
+            shape: shape.clone(),
             params: Vec::new(),
         });
         let mut params = 0;
@@ -82,7 +91,19 @@ impl Graph {
             None => vec![self.nodes.len() - 1],
             Some(names) => names.iter().map(|n| self.find(n).map_err(fail)).collect::<Result<_>>()?,
         };
-        let op = layer.operator(inputs.len(), self.classes).map_err(fail)?;
+        let op = layer.operator(inputs.len(), self.features, self.targets).map_err(fail)?;
+        for &input in &inputs {
+            let lists = input == 0 && matches!(self.features, FeatureKind::Lists { .. });
+            if lists != op.takes_lists() {
+                let (takes, what) = if lists {
+                    ("numbers", "lists of indices; begin with an embedding layer")
+                } else {
+                    ("lists of indices", "numbers; let it read the input of data whose samples are lists")
+                };
+                let from = &self.nodes[input].name;
+                return Err(fail(Error::user(format!("{} takes {takes}, but {from} gives {what}", layer.kind))));
+            }
+        }
         let shapes: Vec<&[usize]> = inputs.iter().map(|&i| &self.nodes[i].shape[..]).collect();
         let shape = op.output(&shapes).map_err(fail)?;
         let layer_l2 = layer.l2.unwrap_or(l2);

@@ -2,19 +2,21 @@
 //! would do nothing is refused.
 
 use crate::ops::{
-    Activate, Add, AveragePool, BatchNorm, Concatenate, Conv, Dense, Dropout, Flatten, GlobalAveragePool, LayerNorm,
-    LocalResponseNorm, LossOp, MaxPool, Operator, PadZeros, Slide,
+    Activate, Add, AveragePool, BatchNorm, Concatenate, Conv, Dense, Dropout, Embedding, Flatten, GlobalAveragePool,
+    LayerNorm, LocalResponseNorm, LossOp, MaxPool, Operator, PadZeros, Slide,
 };
 use paceline_base::op::{Activation, Init, Loss};
+use paceline_base::sample::{FeatureKind, IndexWidth, TargetKind};
 use paceline_base::text::did_you_mean;
 use paceline_base::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// The types of layers.
-pub(crate) const KINDS: [&str; 19] = [
+pub(crate) const KINDS: [&str; 20] = [
     "dense",
     "conv",
+    "embedding",
     "relu",
     "tanh",
     "sigmoid",
@@ -35,11 +37,14 @@ pub(crate) const KINDS: [&str; 19] = [
 ];
 
 /// The keys of a layer.
-pub(crate) const KEYS: [&str; 23] = [
+pub(crate) const KEYS: [&str; 26] = [
     "name",
     "type",
     "inputs",
     "units",
+    "rows",
+    "columns",
+    "mode",
     "channels",
     "input_channels",
     "kernel",
@@ -73,6 +78,12 @@ pub struct LayerSpec {
     pub inputs: Option<Vec<String>>,
     /// Output features of a dense layer.
     pub units: Option<Units>,
+    /// Rows of an embedding's table: every index is below (default `"indices"`).
+    pub rows: Option<Units>,
+    /// Columns of an embedding's table: its output features.
+    pub columns: Option<usize>,
+    /// What an embedding makes of the rows that a list names: `sum` (default) or `mean`.
+    pub mode: Option<ListMode>,
     /// Channels that a convolution makes.
     pub channels: Option<Units>,
     /// Channels that a convolution's input must have; any number if absent.
@@ -91,7 +102,7 @@ pub struct LayerSpec {
     pub groups: Option<usize>,
     /// Whether a dense layer or a convolution has a bias (default true).
     pub bias: Option<bool>,
-    /// Initial weights (default `glorot` for a dense layer, `he` for a convolution).
+    /// Initial weights (default `glorot` for a dense layer, `he` for a convolution, `normal` for an embedding).
     pub init: Option<Init>,
     /// Share of elements that dropout sets to zero.
     pub rate: Option<f64>,
@@ -113,14 +124,24 @@ pub struct LayerSpec {
     pub axis: Option<usize>,
 }
 
-/// A number of units, or `"classes"`: as many as the data has classes.
+/// A number of units, or a name for what the data has: `"classes"`, and of an embedding's rows `"indices"`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged, expecting = "a number, or \"classes\"")]
+#[serde(untagged, expecting = "a number, or \"classes\" (for rows \"indices\")")]
 pub enum Units {
     /// This number of units.
     Count(usize),
-    /// By name; only `classes`.
+    /// By name.
     Named(String),
+}
+
+/// What becomes of the rows that a list names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ListMode {
+    /// They are added.
+    Sum,
+    /// They are added, and divided by the length of the list.
+    Mean,
 }
 
 /// A number for height and width, or one for each.
@@ -155,13 +176,17 @@ pub enum Padding {
 
 impl LayerSpec {
     /// Which keys are given, and which types of layers take them.
-    fn owners(&self) -> [(&'static str, bool, &'static [&'static str]); 20] {
+    fn owners(&self) -> [(&'static str, bool, &'static [&'static str]); 23] {
         const POOLS: &[&str] = &["max-pool", "average-pool"];
         const WINDOWS: &[&str] = &["conv", "max-pool", "average-pool"];
-        const WEIGHTS: &[&str] = &["dense", "conv"];
+        const WEIGHTS: &[&str] = &["dense", "conv", "embedding"];
+        const EMBEDDING: &[&str] = &["embedding"];
         const RESPONSE: &[&str] = &["local-response-norm"];
         [
             ("units", self.units.is_some(), &["dense"]),
+            ("rows", self.rows.is_some(), EMBEDDING),
+            ("columns", self.columns.is_some(), EMBEDDING),
+            ("mode", self.mode.is_some(), EMBEDDING),
             ("channels", self.channels.is_some(), &["conv"]),
             ("input_channels", self.input_channels.is_some(), &["conv"]),
             ("kernel", self.kernel.is_some(), &["conv"]),
@@ -170,7 +195,7 @@ impl LayerSpec {
             ("pad", self.pad.is_some(), &["conv", "max-pool", "average-pool", "pad"]),
             ("dilation", self.dilation.is_some(), &["conv"]),
             ("groups", self.groups.is_some(), &["conv"]),
-            ("bias", self.bias.is_some(), WEIGHTS),
+            ("bias", self.bias.is_some(), &["dense", "conv"]),
             ("init", self.init.is_some(), WEIGHTS),
             ("l2", self.l2.is_some(), WEIGHTS),
             ("rate", self.rate.is_some(), &["dropout"]),
@@ -184,8 +209,13 @@ impl LayerSpec {
         ]
     }
 
-    /// The operator, for a layer with this many inputs in a model for this many classes.
-    pub(crate) fn operator(&self, inputs: usize, classes: usize) -> Result<Arc<dyn Operator>> {
+    /// The operator, for a layer with this many inputs in a model for such data.
+    pub(crate) fn operator(
+        &self,
+        inputs: usize,
+        features: FeatureKind,
+        targets: TargetKind,
+    ) -> Result<Arc<dyn Operator>> {
         let kind = &self.kind[..];
         if !KINDS.contains(&kind) {
             return Err(Error::user(format!(
@@ -208,18 +238,19 @@ impl LayerSpec {
         }
         Ok(match kind {
             "dense" => Arc::new(Dense {
-                units: self.count("units", self.units.as_ref(), classes)?,
+                units: self.count("units", self.units.as_ref(), targets)?,
                 bias: self.bias.unwrap_or(true),
                 init: self.init.unwrap_or(Init::Glorot),
             }),
             "conv" => Arc::new(Conv {
-                channels: self.count("channels", self.channels.as_ref(), classes)?,
+                channels: self.count("channels", self.channels.as_ref(), targets)?,
                 input_channels: self.input_channels,
                 slide: self.kernel_slide()?,
                 groups: self.groups.unwrap_or(1),
                 bias: self.bias.unwrap_or(true),
                 init: self.init.unwrap_or(Init::He),
             }),
+            "embedding" => self.embedding(features)?,
             "relu" => Arc::new(Activate(Activation::Relu)),
             "tanh" => Arc::new(Activate(Activation::Tanh)),
             "sigmoid" => Arc::new(Activate(Activation::Sigmoid)),
@@ -252,17 +283,57 @@ impl LayerSpec {
                 Some(Padding::Sides(pair)) => Arc::new(PadZeros { pad: pair.sides() }),
                 _ => return Err(Error::user("a pad layer needs pad = N, or pad = [rows, columns]")),
             },
-            "softmax-cross-entropy" => Arc::new(LossOp { loss: Loss::SoftmaxCrossEntropy, classes }),
-            "mean-squared-error" => Arc::new(LossOp { loss: Loss::MeanSquaredError, classes }),
+            "softmax-cross-entropy" => Arc::new(LossOp { loss: Loss::SoftmaxCrossEntropy, targets }),
+            "mean-squared-error" => Arc::new(LossOp { loss: Loss::MeanSquaredError, targets }),
             other => return Err(Error::internal(format!("layer type {other} has no operator"))),
         })
     }
 
-    fn count(&self, key: &str, value: Option<&Units>, classes: usize) -> Result<usize> {
+    fn embedding(&self, features: FeatureKind) -> Result<Arc<dyn Operator>> {
+        let columns = match self.columns {
+            Some(0) | None => {
+                return Err(Error::user("an embedding layer needs columns = 16 or another number above 0"));
+            }
+            Some(columns) => columns,
+        };
+        // Data whose samples are numbers has no indices; that it cannot be read is said where the layer is joined to it.
+        let (width, bound) = match features {
+            FeatureKind::Lists { width, bound } => (width, bound),
+            FeatureKind::Dense => (IndexWidth::Bits32, 1),
+        };
+        let rows = match &self.rows {
+            Some(Units::Count(0)) => return Err(Error::user("rows is 0; give at least 1, or \"indices\"")),
+            Some(Units::Count(rows)) => *rows,
+            Some(Units::Named(name)) if name != "indices" => {
+                return Err(Error::user(format!("rows = {name:?} is neither a number nor \"indices\"")));
+            }
+            _ => usize::try_from(bound.max(1)).unwrap_or(usize::MAX),
+        };
+        if bound > rows as u64 {
+            return Err(Error::user(format!(
+                "the data holds index {}, but the table has {rows} rows; give rows = {bound} or more, or rows = \"indices\"",
+                bound - 1
+            )));
+        }
+        if rows.checked_mul(columns).is_none_or(|n| n > isize::MAX as usize / 8) {
+            return Err(Error::user(format!(
+                "a table of {rows} rows and {columns} columns is more than memory has; the largest index of the data decides the rows"
+            )));
+        }
+        let (mean, init) = (self.mode == Some(ListMode::Mean), self.init.unwrap_or(Init::Normal));
+        Ok(Arc::new(Embedding { rows, columns, mean, init, width }))
+    }
+
+    fn count(&self, key: &str, value: Option<&Units>, targets: TargetKind) -> Result<usize> {
         match value {
             Some(Units::Count(0)) => Err(Error::user(format!("{key} is 0; give at least 1"))),
             Some(Units::Count(n)) => Ok(*n),
-            Some(Units::Named(n)) if n == "classes" => Ok(classes),
+            Some(Units::Named(n)) if n == "classes" => match targets {
+                TargetKind::Classes { .. } => Ok(targets.outputs()),
+                TargetKind::Numbers { each } => Err(Error::user(format!(
+                    "{key} = \"classes\", but the data's targets are numbers; give {key} = {each} to the last layer"
+                ))),
+            },
             Some(Units::Named(n)) => Err(Error::user(format!("{key} = {n:?} is neither a number nor \"classes\""))),
             None => Err(Error::user(format!("a {} layer needs {key} = N, or {key} = \"classes\"", self.kind))),
         }

@@ -5,10 +5,12 @@
 //! The peak is measured by a loop of multiply-adds on registers. Minima of the wall's clock are reported: on a shared machine everything
 //! else is noise. (A thread's processor time is no way out: on a virtual machine it came out below what the peak allows.)
 
-use paceline_base::kernel::{Arena, BufferId, Call, DenseDims, Kernel, StepArgs, Values};
+use paceline_base::kernel::{Arena, BufferId, Call, DenseDims, Elements, Kernel, StepArgs, Values};
 use paceline_base::op::{Activation, Loss};
 use paceline_base::optim::{Rule, Segment};
 use paceline_base::region::Region;
+use paceline_base::sample::TargetKind;
+use paceline_base::units::DType;
 use paceline_kernels::cpu::peak_flops;
 use paceline_kernels::{Cpu, CpuOptions, Device, Isa};
 use std::time::{Duration, Instant};
@@ -77,7 +79,10 @@ fn cases() -> Vec<(String, Kernel)> {
     dense("big", DenseDims { rows: 128, outputs: 4096, inputs: 4096 }, &[], true, None);
     for rows in [10, 100, 500] {
         let loss = Loss::SoftmaxCrossEntropy;
-        cases.push((format!("loss b{rows} of 10"), Kernel::Loss { loss, rows, classes: 10, gradient: true }));
+        cases.push((
+            format!("loss b{rows} of 10"),
+            Kernel::Loss { loss, targets: TargetKind::Classes { classes: 10, each: 1 }, rows, gradient: true },
+        ));
     }
     for function in Activation::ALL {
         cases.push((format!("{function} of 16384"), Kernel::Activate { function, len: 16_384 }));
@@ -98,13 +103,9 @@ fn cases() -> Vec<(String, Kernel)> {
 fn time(isa: Isa, threads: usize, kernel: &Kernel) -> f64 {
     let mut cpu = Cpu::new(CpuOptions { threads, isa: Some(isa), ..CpuOptions::default() }).expect("a cpu");
     let lens = lengths(kernel);
-    let (mut slots, mut len) = (Vec::new(), 0);
-    for n in &lens {
-        slots.push((len, *n));
-        len += n.next_multiple_of(16);
-    }
-    cpu.allocate(&Arena { len, slots }).expect("memory");
-    for (i, n) in lens.iter().enumerate() {
+    let buffers = lens.iter().enumerate().map(|(i, n)| (kernel.elements(i), *n));
+    cpu.allocate(&Arena::packed(DType::F32, buffers)).expect("memory");
+    for (i, n) in lens.iter().enumerate().filter(|(i, _)| kernel.elements(*i) == Elements::Float) {
         let values: Vec<f32> = (0..*n).map(|k| ((k * 7919 + i) % 1000) as f32 * 1e-3).collect();
         cpu.load(BufferId(i as u32), 0, Values::F32(&values)).expect("a load");
     }
@@ -145,7 +146,9 @@ fn lengths(kernel: &Kernel) -> Vec<usize> {
             lens.extend(std::iter::repeat_n(d.outputs, 1 + rule.states().len()));
             lens
         }
-        Kernel::Loss { rows, classes, .. } => vec![rows * classes, *rows, 3, rows * classes],
+        Kernel::Loss { rows, targets, .. } => {
+            vec![rows * targets.outputs(), rows * targets.each(), 3, rows * targets.outputs()]
+        }
         Kernel::Activate { len, .. } => vec![*len, *len],
         Kernel::Dropout { region, .. } => vec![region.len(), region.len()],
         Kernel::Update { rule, segments } => vec![segments[0].len; 2 + rule.states().len()],

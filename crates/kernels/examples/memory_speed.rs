@@ -4,9 +4,10 @@
 //!
 //! Kernel and copy take turns, and the least time of each counts: on a shared machine everything else is noise.
 
-use paceline_base::kernel::{Arena, BufferId, Call, Kernel, LocalResponse, StepArgs, Values};
+use paceline_base::kernel::{Arena, BufferId, Call, Elements, Kernel, LocalResponse, StepArgs, Values};
 use paceline_base::op::Activation;
 use paceline_base::staging::Lend;
+use paceline_base::units::DType;
 use paceline_base::window::PoolDims;
 use paceline_kernels::{Cpu, CpuOptions, Device, Isa};
 use std::time::{Duration, Instant};
@@ -124,16 +125,12 @@ fn cases() -> Vec<Case> {
 /// The least times of one call, and of a copy that reads and writes `bytes` in all, in µs.
 fn time(isa: Isa, threads: usize, kernel: &Kernel, lens: &[usize], bytes: usize) -> (f64, f64) {
     let mut cpu = Cpu::new(CpuOptions { threads, isa: Some(isa), ..CpuOptions::default() }).expect("a cpu");
-    let (mut slots, mut len) = (Vec::new(), 0);
-    for n in lens {
-        slots.push((len, *n));
-        len += n.next_multiple_of(16);
-    }
     // Room for the copy lies on the same kind of pages.
     let half = bytes / 8;
-    slots.push((len, 2 * half));
-    cpu.allocate(&Arena { len: len + 2 * half, slots }).expect("memory");
-    for (i, n) in lens.iter().enumerate() {
+    let buffers = lens.iter().enumerate().map(|(i, n)| (kernel.elements(i), *n));
+    let buffers = buffers.chain([(Elements::Float, 2 * half)]);
+    cpu.allocate(&Arena::packed(DType::F32, buffers)).expect("memory");
+    for (i, n) in lens.iter().enumerate().filter(|(i, _)| kernel.elements(*i) == Elements::Float) {
         let values: Vec<f32> = (0..*n).map(|k| ((k * 7919 + i) % 1000) as f32 * 1e-3).collect();
         cpu.load(BufferId(i as u32), 0, Values::F32(&values)).expect("a load");
     }

@@ -1,12 +1,13 @@
 //! What every kernel demands of its arguments, checked before a device touches memory.
 //!
 //! Devices work through raw pointers, and `submit` is a safe function: so all of this is always checked, in release builds
-//! too: the number of arguments, the length of each buffer, that none of its elements is on loan, and that what is written overlaps
+//! too: the number of arguments, the type and length of each buffer, that none of its elements is on loan, and that what is written overlaps
 //! nothing else that the kernel reads or writes. A check is a handful of comparisons and allocates nothing.
 
 use crate::loans::{self, Loans};
-use paceline_base::kernel::{Arena, BufferId, Call, Kernel, LocalResponse};
+use paceline_base::kernel::{Arena, BufferId, Call, Elements, EmbeddingDims, Kernel, LocalResponse, Slot};
 use paceline_base::region::Strided;
+use paceline_base::units::DType;
 use paceline_base::window::{ConvDims, PoolDims};
 use paceline_base::{Error, Result};
 
@@ -24,7 +25,7 @@ enum Access {
 }
 use Access::{Reads, Writes, WritesInPlace};
 
-/// The elements of the arena that an argument stands for.
+/// The bytes of the arena that an argument stands for.
 #[derive(Clone, Copy)]
 struct Used {
     start: usize,
@@ -44,7 +45,7 @@ impl Used {
     }
 }
 
-/// An argument of a call: the elements of the arena that it stands for.
+/// An argument of a call: the bytes of the arena that it stands for.
 #[cfg_attr(not(feature = "testing"), allow(dead_code))]
 pub(crate) struct Argument<'a> {
     pub(crate) what: &'a str,
@@ -56,24 +57,28 @@ pub(crate) struct Argument<'a> {
     pub(crate) writes: bool,
 }
 
-/// An error unless every buffer lies within the arena.
-pub(crate) fn check_arena(arena: &Arena) -> Result<()> {
-    let outside = |&&(offset, len): &&(usize, usize)| offset.checked_add(len).is_none_or(|end| end > arena.len);
-    match arena.slots.iter().find(outside) {
-        Some(slot) => Err(Error::internal(format!("buffer {slot:?} exceeds the arena of {} elements", arena.len))),
-        None => Ok(()),
+/// An error unless every buffer lies within the arena, where its elements can lie, and floats are of the device's type.
+pub(crate) fn check_arena(arena: &Arena, float: DType) -> Result<()> {
+    for slot in &arena.slots {
+        if slot.end().is_none_or(|end| end > arena.bytes) {
+            return Err(Error::internal(format!("{slot:?} exceeds the arena of {} bytes", arena.bytes)));
+        }
+        if !slot.at.is_multiple_of(slot.dtype.size()) || slot.dtype.is_float() && slot.dtype != float {
+            return Err(Error::internal(format!("{slot:?} is nothing for a device that computes in {float:?}")));
+        }
     }
+    Ok(())
 }
 
-/// Panics unless `call` has the right number of arguments, each buffer is long enough and not on loan, and what is written
-/// overlaps no other argument. `slots` are (offset, length) in the arena, which [`check_arena`] has seen.
+/// Panics unless `call` has the right number of arguments, each buffer is of the right type, long enough and not on loan, and what is written
+/// overlaps no other argument. [`check_arena`] has seen the slots.
 #[inline]
-pub(crate) fn check(call: &Call, slots: &[(usize, usize)], loans: &Loans) {
+pub(crate) fn check(call: &Call, slots: &[Slot], loans: &Loans) {
     check_each(call, slots, loans, |_| ());
 }
 
 /// The same, and calls `seen` for each argument.
-pub(crate) fn check_each(call: &Call, slots: &[(usize, usize)], loans: &Loans, seen_by: impl Fn(Argument<'_>)) {
+pub(crate) fn check_each(call: &Call, slots: &[Slot], loans: &Loans, seen_by: impl Fn(Argument<'_>)) {
     let args = &call.args;
     let name = call.kernel.name();
     let mut next = 0;
@@ -82,20 +87,18 @@ pub(crate) fn check_each(call: &Call, slots: &[(usize, usize)], loans: &Loans, s
         let Some(&id) = args.get(at) else {
             panic!("{name} misses argument {at} ({what})");
         };
-        let (start, have) = slots[id.0 as usize];
+        let slot = &slots[id.0 as usize];
+        let (start, have) = (slot.at, slot.len);
         assert!(have >= elements, "{name} needs {elements} elements for {what}, but buffer {} has {have}", id.0);
-        if let Some(loan) = loans.conflict(start, start + elements, access != Reads) {
+        let kind = call.kernel.elements(at);
+        let fits = if kind == Elements::Float { slot.dtype.is_float() } else { kind.dtype(slot.dtype) == slot.dtype };
+        assert!(fits, "{name} needs elements of kind {kind:?} for {what}, but buffer {} holds {:?}", id.0, slot.dtype);
+        let end = start + slot.bytes_of(elements);
+        if let Some(loan) = loans.conflict(start, end, access != Reads) {
             loans::refuse(name, id, loan);
         }
-        seen_by(Argument {
-            what,
-            buffer: id,
-            start,
-            end: start + elements,
-            reads: access == Reads,
-            writes: access != Reads,
-        });
-        Used { start, end: start + elements, access }
+        seen_by(Argument { what, buffer: id, start, end, reads: access == Reads, writes: access != Reads });
+        Used { start, end, access }
     };
     let clash = |at: usize, what: &str, other: usize| {
         panic!(
@@ -313,12 +316,25 @@ pub(crate) fn check_each(call: &Call, slots: &[(usize, usize)], loans: &Loans, s
             have("x", len, Reads);
             have("y", len, WritesInPlace);
         }
-        Kernel::Loss { rows, classes, gradient, .. } => {
-            have("outputs", area(*rows, *classes), Reads);
-            have("labels", *rows, Reads);
+        Kernel::EmbeddingForward(d) => {
+            embedding(d);
+            have("lists", d.lists_len(), Reads);
+            have("w", area(d.table_rows, d.columns), Reads);
+            have("y", area(d.rows, d.columns), Writes);
+        }
+        Kernel::EmbeddingBackward(d) => {
+            embedding(d);
+            have("dy", area(d.rows, d.columns), Reads);
+            have("lists", d.lists_len(), Reads);
+            have("dw", area(d.table_rows, d.columns), Writes);
+        }
+        Kernel::Loss { loss, rows, targets, gradient } => {
+            assert!(loss.takes(*targets), "{loss:?} with {targets:?}");
+            have("outputs", area(*rows, targets.outputs()), Reads);
+            have("targets", area(*rows, targets.each()), Reads);
             have("metrics", 3, Writes);
             if *gradient {
-                have("gradient", area(*rows, *classes), Writes);
+                have("gradient", area(*rows, targets.outputs()), Writes);
             }
         }
         Kernel::Copy(walk) | Kernel::Add(walk) => {
@@ -383,6 +399,12 @@ fn sizes(dims: &PoolDims) {
     image(dims.out_height, dims.out_width);
 }
 
+/// Panics unless the rows of a part lie within the table.
+fn embedding(d: &EmbeddingDims) {
+    assert!(plus(d.first, d.table_rows) <= d.table, "{d:?}");
+    plus(plus(d.rows, 1), d.entries);
+}
+
 /// Panics unless the channels that are made lie within those that are read.
 fn response(l: &LocalResponse) {
     assert!(plus(l.first, l.out_channels) <= l.channels && l.size > 0, "{l:?}");
@@ -413,6 +435,6 @@ fn plus(a: usize, b: usize) -> usize {
 
 /// The class that a label names, if it names one.
 #[inline]
-pub(crate) fn class_of(label: f64, classes: usize) -> Option<usize> {
-    (label >= 0.0 && label < classes as f64).then_some(label as usize)
+pub(crate) fn class_of(label: u32, classes: usize) -> Option<usize> {
+    ((label as usize) < classes).then_some(label as usize)
 }

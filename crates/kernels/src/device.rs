@@ -3,7 +3,7 @@
 //! A device may compute while it is asked, as `Cpu` does, or queue what it is asked for and do it later, in that order. So all that can fail
 //! returns a `Result`: an error may be that of work that was queued earlier.
 
-use paceline_base::kernel::{Arena, BufferId, Call, DeviceKind, Fusion, Kernel, StepArgs, Values};
+use paceline_base::kernel::{Arena, BufferId, Call, DeviceKind, Fusion, Kernel, Slot, StepArgs, Values};
 use paceline_base::staging::Lend;
 use paceline_base::units::DType;
 use paceline_base::{Result, Staging};
@@ -15,6 +15,28 @@ pub struct Event(pub u64);
 
 /// Puts values at an element of the buffer that is being loaded.
 pub type Put<'a> = dyn FnMut(usize, Values<'_>) + 'a;
+
+/// Host memory as it is lent: a buffer whose length varies is as long as what it holds, or, to be overwritten, has room for any length.
+pub(crate) fn lent_length(mut staging: Staging, slot: &Slot, lend: Lend, holds: usize) -> Staging {
+    if slot.varies {
+        if lend != Lend::Overwrite {
+            staging.set_len(holds);
+        }
+        return staging.varying();
+    }
+    staging
+}
+
+/// How many elements came back for a buffer.
+///
+/// # Panics
+/// If they are not the buffer's.
+pub(crate) fn returned_length(staging: &Staging, slot: &Slot) -> usize {
+    let len = staging.len();
+    let fits = staging.dtype() == slot.dtype && (len == slot.len || slot.varies && len < slot.len);
+    assert!(fits, "{len} elements of {:?} came back, those of another buffer than {slot:?}", staging.dtype());
+    len
+}
 
 /// What a device's time is spent on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +90,7 @@ pub trait Device: Send {
     /// For people: "cpu (avx512, 2 threads)".
     fn describe(&self) -> String;
 
-    /// The element type of all its buffers.
+    /// The type of its floats.
     fn dtype(&self) -> DType;
 
     /// The kernel chains that it takes as one; lowering's fuse pass joins these.
@@ -77,7 +99,7 @@ pub trait Device: Send {
     /// Makes room for all buffers, zeroed. Called once.
     fn allocate(&mut self, arena: &Arena) -> Result<()>;
 
-    /// Other buffers in place of those there are. The first `kept` elements of the arena keep what they hold; memory grows if it must, and
+    /// Other buffers in place of those there are. The first `kept` bytes of the arena keep what they hold; memory grows if it must, and
     /// never shrinks. Nothing may be on loan.
     fn reallocate(&mut self, arena: &Arena, kept: usize) -> Result<()>;
 
@@ -104,8 +126,8 @@ pub trait Device: Send {
     /// Returns when an event has fired.
     fn wait(&mut self, event: Event) -> Result<()>;
 
-    /// Puts host values into a buffer, converting to the device's type: all runs of elements in one call. `fill` is called once and calls what it
-    /// is given for every run; the values are read before this returns.
+    /// Puts host values into a buffer, floats converted to the device's type: all runs of elements in one call. `fill` is called once and calls
+    /// what it is given for every run; the values are read before this returns. A buffer whose length varies then ends behind the last of them.
     fn load_all(&mut self, buffer: BufferId, fill: &mut dyn FnMut(&mut Put<'_>)) -> Result<()>;
 
     /// The same for one run of elements, beginning at element `at`.
@@ -125,7 +147,7 @@ pub trait Device: Send {
     /// may touch any of its elements, under whatever name; of a buffer that is lent to be read they may read.
     fn pack(&mut self, buffer: BufferId, lend: Lend) -> Result<Event>;
 
-    /// The host memory of a loan whose event has fired, in the device's type. Once for each loan.
+    /// The host memory of a loan whose event has fired, in the buffer's type. Once for each loan.
     fn take_packed(&mut self, event: Event) -> Result<Staging>;
 
     /// Lends a buffer, and waits until it can.
@@ -135,7 +157,7 @@ pub trait Device: Send {
         self.take_packed(event)
     }
 
-    /// Takes back what was lent; the buffer then holds the staging's content.
+    /// Takes back what was lent; the buffer then holds the staging's content, and is as long, if its length varies.
     fn unpack(&mut self, buffer: BufferId, staging: Staging) -> Result<()>;
 
     /// Says what the kernels that follow are for; none if none follow for a while. `now` is the caller's clock, so that a device that computes

@@ -10,12 +10,12 @@
 //! use paceline_kernels::{Cpu, CpuOptions, Device, Reference};
 //!
 //! // Two buffers of three elements, and one kernel on them: y = max(x, 0).
-//! let arena = Arena { len: 32, slots: vec![(0, 3), (16, 3)] };
+//! let arena = |device: &dyn Device| Arena::of(device.dtype(), 32, &[(0, 3), (16, 3)]);
 //! let (x, y) = (BufferId(0), BufferId(1));
 //! let call = Call { kernel: Kernel::Activate { function: Activation::Relu, len: 3 }, args: vec![x, y] };
 //! let devices: [Box<dyn Device>; 2] = [Box::new(Cpu::new(CpuOptions::default())?), Box::new(Reference::new())];
 //! for mut device in devices {
-//!     device.allocate(&arena)?;
+//!     device.allocate(&arena(&device))?;
 //!     device.prepare(&mut std::iter::once(&call.kernel))?;
 //!     device.load(x, 0, Values::F64(&[-1.0, 0.5, 2.0]))?;
 //!     let done = device.submit(&call, &StepArgs { seed: 0, step: 0, rate: 0.0, scale: 1.0 })?;
@@ -31,6 +31,7 @@ mod contract;
 pub mod cpu;
 mod device;
 mod devices;
+mod lists;
 mod loans;
 pub mod reference;
 #[cfg(feature = "testing")]

@@ -3,7 +3,7 @@
 //! Few loans are open at a time, so that a list is all it takes; checks are on in release builds too.
 
 use crate::device::Event;
-use paceline_base::kernel::BufferId;
+use paceline_base::kernel::{BufferId, Slot};
 use paceline_base::staging::Lend;
 use paceline_base::{Error, Result};
 
@@ -33,7 +33,7 @@ impl Loans {
         }
     }
 
-    /// The loan that forbids to touch the elements `start..end`, if one does.
+    /// The loan that forbids to touch the bytes `start..end`, if one does.
     #[inline]
     pub(crate) fn conflict(&self, start: usize, end: usize, writes: bool) -> Option<&Loan> {
         let forbids =
@@ -42,8 +42,8 @@ impl Loans {
     }
 
     /// Panics if the elements of `slot`, those of `buffer`, may not be touched.
-    pub(crate) fn check(&self, what: &str, buffer: BufferId, slot: (usize, usize), writes: bool) {
-        if let Some(loan) = self.conflict(slot.0, slot.0 + slot.1, writes) {
+    pub(crate) fn check(&self, what: &str, buffer: BufferId, slot: Slot, writes: bool) {
+        if let Some(loan) = self.conflict(slot.at, slot.at + slot.bytes_of(slot.len), writes) {
             refuse(what, buffer, loan);
         }
     }
@@ -52,9 +52,10 @@ impl Loans {
     ///
     /// # Panics
     /// If another loan forbids it.
-    pub(crate) fn lend(&mut self, buffer: BufferId, slot: (usize, usize), lend: Lend, event: Event) {
+    pub(crate) fn lend(&mut self, buffer: BufferId, slot: Slot, lend: Lend, event: Event) {
         self.check("a loan", buffer, slot, lend.writes());
-        self.open.push(Loan { event, buffer, lend, start: slot.0, end: slot.0 + slot.1, taken: false });
+        let end = slot.at + slot.bytes_of(slot.len);
+        self.open.push(Loan { event, buffer, lend, start: slot.at, end, taken: false });
     }
 
     /// The loan of an event, which is handed out now.
@@ -84,5 +85,5 @@ pub(crate) fn refuse(what: &str, buffer: BufferId, loan: &Loan) -> ! {
     if *lent == buffer {
         panic!("{what} on buffer {}, which is lent ({lend:?})", buffer.0)
     }
-    panic!("{what} on buffer {}, where buffer {} (elements {start}..{end}) is lent ({lend:?})", buffer.0, lent.0)
+    panic!("{what} on buffer {}, where buffer {} (bytes {start}..{end}) is lent ({lend:?})", buffer.0, lent.0)
 }

@@ -2,19 +2,20 @@
 
 mod suite;
 
-use paceline_base::kernel::{Arena, BufferId, Call, DenseDims, Kernel, LocalResponse, Values};
+use paceline_base::kernel::{Arena, BufferId, Call, DenseDims, Kernel, LocalResponse, Slot, Values};
 use paceline_base::op::Activation;
 use paceline_base::optim::{Rule, Segment};
 use paceline_base::region::{Region, Strided};
 use paceline_base::staging::Lend;
+use paceline_base::units::DType;
 use paceline_base::window::ConvDims;
 use paceline_kernels::Device;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use suite::{STEP, Which};
 
 /// Four buffers of 64 elements one behind the other, then one that begins in the middle of the first, and one over the first two.
-fn arena() -> Arena {
-    Arena { len: 256, slots: vec![(0, 64), (64, 64), (128, 64), (192, 64), (16, 64), (0, 128)] }
+fn arena(dtype: DType) -> Arena {
+    Arena::of(dtype, 256, &[(0, 64), (64, 64), (128, 64), (192, 64), (16, 64), (0, 128)])
 }
 
 fn refused(what: &str, expected: &str, act: impl FnOnce()) {
@@ -30,7 +31,7 @@ fn devices() -> Vec<(Which, Box<dyn Device>)> {
     [Which::Reference, cpus[0], cpus[cpus.len() - 1]]
         .map(|which| {
             let mut device = which.make();
-            device.allocate(&arena()).unwrap();
+            device.allocate(&arena(device.dtype())).unwrap();
             (which, device)
         })
         .into()
@@ -129,7 +130,9 @@ fn what_is_lent_to_be_read_is_read_by_all_and_written_by_none() {
 fn sizes_that_wrap_round_do_not_pass() {
     let huge = usize::MAX / 2 + 1; // times two it is 0
     for which in [Which::Reference, Which::cpus()[0]] {
-        let error = which.make().allocate(&Arena { len: 64, slots: vec![(usize::MAX - 15, 32)] }).unwrap_err();
+        let mut device = which.make();
+        let slots = vec![Slot::new(usize::MAX - 15, 32, device.dtype())];
+        let error = device.allocate(&Arena { bytes: 512, slots }).unwrap_err();
         assert!(error.message().contains("exceeds the arena"), "{error}");
     }
     let dims = |rows, outputs, inputs| DenseDims { rows, outputs, inputs };

@@ -9,6 +9,7 @@ use paceline_base::op::{Activation, Loss};
 use paceline_base::optim::{Rule, Segment};
 use paceline_base::random::{Stream, Use};
 use paceline_base::region::{Region, Strided};
+use paceline_base::sample::TargetKind;
 use paceline_base::staging::Lend;
 use paceline_kernels::Isa;
 use paceline_kernels::reference::erf::erf;
@@ -127,7 +128,7 @@ proptest! {
             for which in Which::all() {
                 let mut args = vec![y.clone(), labels.clone(), vec![1.0, 2.0, 3.0]];
                 if gradient { args.push(vec![5.0; rows * classes]); }
-                let got = run(which, Kernel::Loss { loss, rows, classes, gradient }, &args, &STEP);
+                let got = run(which, Kernel::Loss { loss, targets: TargetKind::Classes { classes, each: 1 }, rows, gradient }, &args, &STEP);
                 let what = format!("{which:?} {loss:?} of {rows} by {classes}");
                 let tolerance = if which == Which::Reference { 1e-9 } else { 3e-6 };
                 close(&what, &got[2], &metrics, tolerance);
@@ -287,7 +288,8 @@ fn every_instruction_set_is_tested_here() {
 fn host_values_are_converted_and_lent() {
     for which in Which::all() {
         let mut device = which.make();
-        device.allocate(&Arena { len: 400, slots: vec![(0, 300), (304, 50)] }).unwrap();
+        let arena = Arena::of(device.dtype(), 400, &[(0, 300), (304, 50)]);
+        device.allocate(&arena).unwrap();
         let bytes: Vec<u8> = (0..=255).collect();
         device.load(BufferId(0), 7, Values::U8 { bytes: &bytes, scale: 1.0 / 255.0, offset: -0.5 }).unwrap();
         let mut out = vec![0.0; 263];

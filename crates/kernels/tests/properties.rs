@@ -6,6 +6,7 @@ use paceline_base::kernel::{DenseDims, Kernel, StepArgs};
 use paceline_base::op::{Activation, Loss};
 use paceline_base::optim::{Rule, Segment};
 use paceline_base::region::Region;
+use paceline_base::sample::TargetKind;
 use paceline_kernels::{Cpu, CpuOptions, Isa, Tuning};
 use proptest::prelude::*;
 use suite::{STEP, Which, close, run, run_all, same_bits, values};
@@ -116,7 +117,7 @@ proptest! {
             (Kernel::DenseForward { dims: d, bias: false, activation: Some(Activation::Tanh) }, vec![0, 1, 3]),
             (Kernel::DenseBackwardWeights { dims: d, bias: false }, vec![2, 0, 4]),
             (Kernel::DenseBackwardData { dims: d, through: None }, vec![2, 1, 5]),
-            (Kernel::Loss { loss: Loss::SoftmaxCrossEntropy, rows, classes: outputs, gradient: false }, vec![3, 7, 6]),
+            (Kernel::Loss { loss: Loss::SoftmaxCrossEntropy, rows, targets: TargetKind::Classes { classes: outputs, each: 1 }, gradient: false }, vec![3, 7, 6]),
         ];
         for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
             let one = run_all(Which::Cpu(isa, 1, false), &calls, &buffers, &STEP);
@@ -247,7 +248,10 @@ fn backward_kernels_are_the_derivatives_of_forward_ones() {
                 (Kernel::Activate { function: f, len: rows * hidden }, vec![3, 4]),
                 (drop(), vec![4, 5]),
                 (Kernel::DenseForward { dims: second, bias: true, activation: None }, vec![5, 6, 8, 7]),
-                (Kernel::Loss { loss, rows, classes, gradient: true }, vec![8, 9, 10, 11]),
+                (
+                    Kernel::Loss { loss, targets: TargetKind::Classes { classes, each: 1 }, rows, gradient: true },
+                    vec![8, 9, 10, 11],
+                ),
             ];
             let saved = if f.derivative_from_output() { 4 } else { 3 };
             let backward = [
@@ -297,7 +301,17 @@ fn nan_is_never_lost() {
             for loss in [Loss::SoftmaxCrossEntropy, Loss::MeanSquaredError] {
                 for label in 0..19 {
                     let args = [x.clone(), vec![label as f64], vec![0.0; 3], vec![0.0; 19]];
-                    let got = run(which, Kernel::Loss { loss, rows: 1, classes: 19, gradient: true }, &args, &STEP);
+                    let got = run(
+                        which,
+                        Kernel::Loss {
+                            loss,
+                            rows: 1,
+                            targets: TargetKind::Classes { classes: 19, each: 1 },
+                            gradient: true,
+                        },
+                        &args,
+                        &STEP,
+                    );
                     assert!(
                         got[2][0].is_nan() && got[2][1] == 0.0 && got[2][2] == 1.0,
                         "{which:?} {loss:?}: {:?}",
@@ -322,7 +336,12 @@ fn ties_go_to_the_lowest_class() {
     for which in Which::all() {
         for (label, correct) in [(0.0, 0.0), (1.0, 1.0), (2.0, 0.0)] {
             let args = [vec![0.0, 1.0, 1.0], vec![label], vec![0.0; 3]];
-            let kernel = Kernel::Loss { loss: Loss::SoftmaxCrossEntropy, rows: 1, classes: 3, gradient: false };
+            let kernel = Kernel::Loss {
+                loss: Loss::SoftmaxCrossEntropy,
+                rows: 1,
+                targets: TargetKind::Classes { classes: 3, each: 1 },
+                gradient: false,
+            };
             assert_eq!(run(which, kernel, &args, &STEP)[2][1], correct, "{which:?} {label}");
         }
     }

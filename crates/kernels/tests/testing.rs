@@ -17,7 +17,7 @@ const Y: BufferId = BufferId(1);
 const ACROSS: BufferId = BufferId(2);
 
 fn ready(mut device: impl Device) -> impl Device {
-    device.allocate(&Arena { len: 32, slots: vec![(0, 16), (16, 16), (8, 16)] }).unwrap();
+    device.allocate(&Arena::of(device.dtype(), 32, &[(0, 16), (16, 16), (8, 16)])).unwrap();
     device.load(X, 0, Values::F64(&[2.0; 16])).unwrap();
     device
 }
@@ -181,14 +181,17 @@ fn buffers_change_around_what_is_kept() {
         let mut device = ready(device);
         let size = device.dtype().size();
         for (len, allocated) in [(48, 48), (24, 48), (500_000, 500_000)] {
-            device.reallocate(&Arena { len, slots: vec![(0, 16), (16, 8)] }, 16).unwrap();
+            device
+                .reallocate(&Arena::of(device.dtype(), len, &[(0, 16), (16, 8)]), 16 * device.dtype().size())
+                .unwrap();
             assert_eq!((device.allocated_bytes(), first(&mut device, X)), (allocated * size, 2.0));
         }
-        device.reallocate(&Arena { len: 32, slots: vec![(0, 16), (16, 16)] }, 16).unwrap();
+        device.reallocate(&Arena::of(device.dtype(), 32, &[(0, 16), (16, 16)]), 16 * device.dtype().size()).unwrap();
         device.submit(&relu(X, Y), &STEP).unwrap();
         assert_eq!(first(&mut device, Y), 2.0);
         let lent = device.pack_now(X, Lend::Read).unwrap();
-        let refused = device.reallocate(&Arena { len: 16, slots: vec![(0, 16)] }, 16).unwrap_err();
+        let refused =
+            device.reallocate(&Arena::of(device.dtype(), 16, &[(0, 16)]), 16 * device.dtype().size()).unwrap_err();
         assert!(refused.to_string().contains("buffer 0 is lent"), "{refused}");
         device.unpack(X, lent).unwrap();
     }

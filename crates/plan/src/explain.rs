@@ -36,7 +36,12 @@ pub fn explain(schedule: &Schedule, graph: &Graph, phase: usize) -> String {
         );
     }
     for (rank, memory) in schedule.memory.iter().enumerate() {
-        let _ = writeln!(out, "rank {rank} holds {} of f32 memory", bytes(memory.arena.len as u64 * 4));
+        let _ = writeln!(
+            out,
+            "rank {rank} holds {} of {} memory",
+            bytes(memory.arena.bytes as u64),
+            format!("{:?}", schedule.dtypes[rank]).to_lowercase()
+        );
     }
     out
 }
@@ -101,7 +106,10 @@ fn words(schedule: &Schedule, graph: &Graph, segment: &Segment, task: &Task) -> 
         TaskKind::Load { rows, region, .. } => {
             format!("load samples {}..{} {region} of the data ({size})", rows.start, rows.end)
         }
-        TaskKind::LoadLabels { rows, .. } => format!("load labels {}..{}", rows.start, rows.end),
+        TaskKind::LoadLists { rows, entries, .. } => {
+            format!("load lists of samples {}..{}, at most {entries} indices", rows.start, rows.end)
+        }
+        TaskKind::LoadTargets { rows, .. } => format!("load targets {}..{}", rows.start, rows.end),
         TaskKind::Transfer { region, .. } => {
             let gradient = if matches!(segment.key, SegmentKey::Gradient { .. }) { " gradient" } else { "" };
             format!("send {node} {region}{gradient} ({size})")

@@ -75,8 +75,8 @@ pub enum BufferRole {
     Output,
     /// The i-th buffer that a part keeps.
     Saved(u16),
-    /// Class labels of a part.
-    Labels,
+    /// Targets of a part.
+    Targets,
     /// Values of the i-th parameter; the part is the first on its rank that uses these.
     Param(u16),
     /// Gradient of the i-th parameter; the part as above.

@@ -39,10 +39,10 @@ pub use cost::{Cluster, KernelShape, KernelTime, Processes};
 pub use explain::{explain, placements};
 pub use explain_time::critical_path;
 pub use key::{BucketKey, BufferKey, BufferRole, SegmentKey, TaskKey};
-pub use lower::{Batches, Devices, Lowering, MicroBatches, Settings, lower};
-#[cfg(feature = "testing")]
-pub use memory::lay_out_without_loans;
+pub use lower::{Batches, Devices, ListRoom, Lowering, MicroBatches, Settings, lower};
 pub use memory::{Memory, ends, peaks};
+#[cfg(feature = "testing")]
+pub use memory::{lay_out_again, lay_out_without_loans};
 pub use phases::Phases;
 pub use plan::{Compression, OpPlan, Parts, Plan, Store, UpdateMode};
 pub use plan_file::{parse, to_toml};

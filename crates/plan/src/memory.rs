@@ -9,7 +9,8 @@ use crate::hash::HashMap;
 use crate::key::BufferKey;
 use crate::program::{Item, Placed, Program, programs};
 use crate::schedule::{Buffer, Schedule, metrics};
-use paceline_base::kernel::{ALIGN, Arena, BufferId, Call, Kernel};
+use paceline_base::kernel::{ALIGN, Arena, BufferId, Call, Kernel, Slot};
+use paceline_base::units::DType;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -18,8 +19,8 @@ use std::sync::Arc;
 pub struct Memory {
     /// By number.
     pub arena: Arena,
-    /// Elements that live for the whole run: what is left when no step runs.
-    pub lasting_elements: usize,
+    /// Bytes that live for the whole run: what is left when no step runs.
+    pub lasting_bytes: usize,
     /// Numbers of the buffers that live for the whole run, by name.
     lasting_ids: Vec<(BufferKey, BufferId)>,
     /// By phase, numbers of the buffers that live in a step.
@@ -39,7 +40,7 @@ impl Memory {
     }
 
     /// The buffers that live for the whole run, with their numbers and where they lie; they come first in the arena.
-    pub fn lasting(&self) -> impl Iterator<Item = (BufferKey, BufferId, (usize, usize))> {
+    pub fn lasting(&self) -> impl Iterator<Item = (BufferKey, BufferId, Slot)> {
         self.lasting_ids.iter().map(|&(key, id)| (key, id, self.arena.slots[id.0 as usize]))
     }
 
@@ -51,20 +52,22 @@ impl Memory {
 
     /// Length of a buffer.
     pub fn len(&self, id: BufferId) -> usize {
-        self.arena.slots[id.0 as usize].1
+        self.arena.slots[id.0 as usize].len
     }
 }
 
 /// From when to when a buffer lives, by place in the rank's program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Life {
-    len: usize,
+    bytes: usize,
     first: usize,
     last: usize,
 }
 
 /// The buffers of a rank with their lives, and those that others are ranges of.
 struct Buffers {
+    /// Of its device.
+    float: DType,
     /// All, those for the whole run first.
     all: Vec<Buffer>,
     /// How many live for the whole run, and then, by phase, where its buffers begin.
@@ -78,6 +81,12 @@ struct Buffers {
 pub(crate) fn lay_out(schedule: &mut Schedule) {
     let mut known = HashMap::default();
     schedule.memory = buffers(schedule, true).iter().map(|of_rank| Arc::new(layout(of_rank, &mut known))).collect();
+}
+
+/// Lays out the memory of a schedule that a test has changed.
+#[cfg(feature = "testing")]
+pub fn lay_out_again(schedule: &mut Schedule) {
+    lay_out(schedule);
 }
 
 /// Lays out memory as if a loan ended with the task that begins it: what tests must notice.
@@ -101,13 +110,13 @@ pub fn ends(schedule: &Schedule, phase: usize, rank: usize) -> Vec<(usize, Buffe
     ends
 }
 
-/// Elements that each rank needs at least: the largest sum of buffers that live at the same time. Where gaps are left between them, it is a little more.
+/// Bytes that each rank needs at least: the largest sum of buffers that live at the same time. Where gaps are left between them, it is a little more.
 pub fn peaks(schedule: &Schedule) -> Vec<usize> {
     let peak = |of_rank: &Buffers| {
         let step = of_rank.lives.iter().map(|lives| {
             let mut changes: Vec<(usize, isize)> = Vec::new();
             for life in lives.iter().flatten() {
-                changes.extend([(life.first, life.len as isize), (life.last + 1, -(life.len as isize))]);
+                changes.extend([(life.first, life.bytes as isize), (life.last + 1, -(life.bytes as isize))]);
             }
             changes.sort_unstable();
             let mut now = 0;
@@ -129,15 +138,26 @@ impl Buffers {
     /// Room for what lives for the whole run.
     fn lasting(&self) -> usize {
         let there = (0..self.begins[0]).filter(|&b| self.used[b] && self.all[b].within.is_none());
-        there.map(|b| self.all[b].len.next_multiple_of(ALIGN)).sum()
+        there.map(|b| self.room(b)).sum()
+    }
+
+    /// Bytes of a buffer, whole cache lines.
+    fn room(&self, buffer: usize) -> usize {
+        self.all[buffer].bytes(self.float).next_multiple_of(ALIGN)
     }
 }
 
 /// The buffers of all ranks; they live while they are lent if `loans`, as they must. What no task touches gets no room (a gradient that a fused update never stores), except for what checkpoints read.
 fn buffers(schedule: &Schedule, loans: bool) -> Vec<Buffers> {
-    let own = |rank: usize| Buffer { key: metrics(rank), rank, len: schedule.metrics.len(), within: None };
+    let own = |rank: usize| Buffer::floats(metrics(rank), rank, schedule.metrics.len(), None);
     let mut of: Vec<Buffers> = (0..schedule.ranks)
-        .map(|rank| Buffers { all: vec![own(rank)], begins: Vec::new(), lives: Vec::new(), used: Vec::new() })
+        .map(|rank| Buffers {
+            float: schedule.dtypes[rank],
+            all: vec![own(rank)],
+            begins: Vec::new(),
+            lives: Vec::new(),
+            used: Vec::new(),
+        })
         .collect();
     let mut kept: Vec<Vec<BufferKey>> = vec![Vec::new(); schedule.ranks];
     for bucket in &schedule.buckets {
@@ -191,18 +211,20 @@ impl Buffers {
         self.used.resize(self.all.len(), false);
         let mut lives: Vec<Option<Life>> = vec![None; self.all.len()];
         let mut lent: HashMap<u64, usize> = HashMap::default();
+        let (all, float) = (&self.all, self.float);
+        let used = &mut self.used;
         let mut touch = |placed: &Placed<'_>, at: usize, lent: &mut HashMap<u64, usize>| {
             placed.task.touches(|r, key| {
                 if r != rank {
                     return;
                 }
                 let Some(&root) = roots.get(&key).or(before.get(&key)) else { return };
-                self.used[root] = true;
+                used[root] = true;
                 if let Some(number) = placed.number {
                     lent.insert(number, root);
                 }
-                let len = self.all[root].len.next_multiple_of(ALIGN);
-                lives[root].get_or_insert(Life { len, first: at, last: at }).last = at;
+                let bytes = all[root].bytes(float).next_multiple_of(ALIGN);
+                lives[root].get_or_insert(Life { bytes, first: at, last: at }).last = at;
             });
         };
         let mut at = 0;
@@ -243,24 +265,28 @@ impl Buffers {
 type Places = Arc<(Vec<usize>, usize)>;
 
 fn layout(of_rank: &Buffers, known: &mut HashMap<Vec<Life>, Places>) -> Memory {
-    let Buffers { all, begins, lives, used } = of_rank;
-    let mut slots = vec![(0, 0); all.len()];
+    let Buffers { float, all, begins, lives, used } = of_rank;
+    let slot = |b: usize, at: usize| {
+        let Buffer { len, elements, varies, .. } = all[b];
+        Slot { at, len, dtype: elements.dtype(*float), varies }
+    };
+    let mut slots = vec![Slot::new(0, 0, *float); all.len()];
     let mut lasting = 0;
-    for (b, buffer) in all[..begins[0]].iter().enumerate().filter(|(b, buffer)| used[*b] && buffer.within.is_none()) {
-        slots[b] = (lasting, buffer.len);
-        lasting += buffer.len.next_multiple_of(ALIGN);
+    for (b, _) in all[..begins[0]].iter().enumerate().filter(|(b, buffer)| used[*b] && buffer.within.is_none()) {
+        slots[b] = slot(b, lasting);
+        lasting += of_rank.room(b);
     }
-    let mut len = lasting;
+    let mut bytes = lasting;
     for lives in lives {
         // Largest first; ranks that do alike need the same layout.
         let mut there: Vec<(usize, Life)> = lives.iter().enumerate().filter_map(|(b, l)| Some((b, (*l)?))).collect();
-        there.sort_by_key(|(b, l)| (std::cmp::Reverse(l.len), l.first, *b));
+        there.sort_by_key(|(b, l)| (std::cmp::Reverse(l.bytes), l.first, *b));
         let sorted: Vec<Life> = there.iter().map(|l| l.1).collect();
         let places = known.entry(sorted).or_insert_with_key(|lives| Arc::new(pack::pack(lives))).clone();
         for ((b, _), offset) in there.iter().zip(&places.0) {
-            slots[*b] = (lasting + offset, all[*b].len);
+            slots[*b] = slot(*b, lasting + offset);
         }
-        len = len.max(lasting + places.1);
+        bytes = bytes.max(lasting + places.1);
     }
     let mut ids: HashMap<BufferKey, usize> = HashMap::default();
     let mut by_phase: Vec<Vec<(BufferKey, BufferId)>> = Vec::new();
@@ -270,8 +296,8 @@ fn layout(of_rank: &Buffers, known: &mut HashMap<Vec<Life>, Places>) -> Memory {
         for b in begin..end {
             if let Some((outer, offset)) = all[b].within {
                 let outer = named[&outer];
-                if slots[outer].1 > 0 {
-                    slots[b] = (slots[outer].0 + offset, all[b].len);
+                if slots[outer].len > 0 {
+                    slots[b] = slot(b, slots[outer].at + slots[outer].bytes_of(offset));
                 }
             }
             named.insert(all[b].key, b);
@@ -288,7 +314,8 @@ fn layout(of_rank: &Buffers, known: &mut HashMap<Vec<Life>, Places>) -> Memory {
     let lasting = lasting_ids
         .iter()
         .filter(|(_, id)| all[id.0 as usize].within.is_none())
-        .map(|(_, id)| slots[id.0 as usize].1)
+        .map(|(_, id)| slots[id.0 as usize])
+        .map(|slot| slot.bytes_of(slot.len))
         .sum();
-    Memory { arena: Arena { len, slots }, lasting_elements: lasting, lasting_ids, step_ids: by_phase }
+    Memory { arena: Arena { bytes, slots }, lasting_bytes: lasting, lasting_ids, step_ids: by_phase }
 }

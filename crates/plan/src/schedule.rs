@@ -9,10 +9,11 @@ use crate::key::{BucketKey, BufferKey, BufferRole, SegmentKey, TaskKey};
 use crate::memory::Memory;
 use crate::plan::Compression;
 use paceline_base::collective::Exchange;
-use paceline_base::kernel::Call;
+use paceline_base::kernel::{Call, Elements};
 use paceline_base::metric::Metric;
 use paceline_base::optim::Rule;
 use paceline_base::region::Region;
+use paceline_base::sample::{IndexWidth, TargetKind};
 use paceline_base::units::DType;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -34,12 +35,25 @@ pub enum TaskKind {
         /// Shape of one sample, as this buffer's reader sees it.
         shape: Vec<usize>,
     },
-    /// Puts class labels into a buffer.
-    LoadLabels {
+    /// Puts lists of indices into a buffer, as [`EmbeddingDims`](paceline_base::kernel::EmbeddingDims) says.
+    LoadLists {
         /// Buffer of the task's rank that is filled.
         buffer: BufferKey,
         /// Samples of the batch.
         rows: Range<usize>,
+        /// Indices that there is room for, in all lists together.
+        entries: usize,
+        /// What an index is.
+        width: IndexWidth,
+    },
+    /// Puts the targets of samples into a buffer.
+    LoadTargets {
+        /// Buffer of the task's rank that is filled.
+        buffer: BufferKey,
+        /// Samples of the batch.
+        rows: Range<usize>,
+        /// What they are.
+        targets: TargetKind,
     },
     /// Runs a kernel.
     Compute(Call<BufferKey>),
@@ -53,6 +67,8 @@ pub enum TaskKind {
         target: BufferKey,
         /// What it is of the node's tensor.
         region: Region,
+        /// What is sent.
+        elements: Elements,
     },
     /// A collective among several ranks, in place.
     Collective {
@@ -87,7 +103,7 @@ pub struct Task {
     pub part: usize,
     /// What it does.
     pub kind: TaskKind,
-    /// Elements that it moves or makes; for costs, never for loops.
+    /// Elements that it moves or makes, at most where that varies; for costs, never for loops.
     pub size: usize,
     /// 0: runs in its own step. 1: runs within the next one, before that step's first task that uses what it moves.
     pub stage: u8,
@@ -102,10 +118,26 @@ pub struct Buffer {
     pub key: BufferKey,
     /// Whose it is.
     pub rank: usize,
-    /// Number of elements.
+    /// Number of elements; the largest, if it varies.
     pub len: usize,
+    /// What they are.
+    pub elements: Elements,
+    /// Whether each step has its own number of them, which travels with messages.
+    pub varies: bool,
     /// The buffer of the same rank that it is a range of, and from which element on; none if it has memory of its own.
     pub within: Option<(BufferKey, usize)>,
+}
+
+impl Buffer {
+    /// One of floats, always as many.
+    pub(crate) fn floats(key: BufferKey, rank: usize, len: usize, within: Option<(BufferKey, usize)>) -> Self {
+        Self { key, rank, len, elements: Elements::Float, varies: false, within }
+    }
+
+    /// Bytes on a device with these floats, at most.
+    pub(crate) fn bytes(&self, float: DType) -> usize {
+        self.len * self.elements.dtype(float).size()
+    }
 }
 
 /// Tasks that were lowered together, and the buffers that they make.
@@ -235,7 +267,7 @@ impl Bucket {
     /// All buffers of a member, in the order in which they lie.
     pub fn buffers(&self, member: usize, rule: Rule) -> Vec<Buffer> {
         let rank = self.group[member];
-        let own = |key, len| Buffer { key, rank, len, within: None };
+        let own = |key, len| Buffer::floats(key, rank, len, None);
         let mut buffers = vec![own(self.params(member), self.len)];
         if self.trained {
             buffers.push(own(self.grads(member), self.len));
@@ -245,7 +277,7 @@ impl Bucket {
         buffers.extend(self.held_back(member).map(|key| own(key, self.len)));
         for entry in &self.entries {
             let (len, offset) = (entry.region.len(), entry.offset);
-            let view = |key, outer| Buffer { key, rank, len, within: Some((outer, offset)) };
+            let view = |key, outer| Buffer::floats(key, rank, len, Some((outer, offset)));
             buffers.push(view(entry.values(member), self.params(member)));
             if self.trained {
                 buffers.push(view(entry.gradient(member), self.grads(member)));
@@ -282,7 +314,9 @@ impl Task {
     pub fn touches(&self, mut f: impl FnMut(usize, BufferKey)) {
         match &self.kind {
             TaskKind::ClearMetrics => f(self.rank, metrics(self.rank)),
-            TaskKind::Load { buffer, .. } | TaskKind::LoadLabels { buffer, .. } => f(self.rank, *buffer),
+            TaskKind::Load { buffer, .. }
+            | TaskKind::LoadLists { buffer, .. }
+            | TaskKind::LoadTargets { buffer, .. } => f(self.rank, *buffer),
             TaskKind::Compute(call) | TaskKind::Update(call) => call.args.iter().for_each(|&b| f(self.rank, b)),
             TaskKind::Transfer { to, source, target, .. } => {
                 f(self.rank, *source);
@@ -356,10 +390,23 @@ impl Phase {
         self.segments.iter().flat_map(|segment| segment.tasks.iter().map(move |task| (&**segment, task)))
     }
 
+    /// Loads of lists, on any rank, with more indices than they have room for: how many lists, and indices. `entries` says how many the lists of
+    /// some samples have.
+    pub fn lists_without_room(&self, entries: impl Fn(Range<usize>) -> usize) -> Vec<(usize, usize)> {
+        let loads = self.tasks().filter_map(|(_, task)| match &task.kind {
+            TaskKind::LoadLists { rows, entries, .. } => Some((rows.clone(), *entries)),
+            _ => None,
+        });
+        let needs = loads.map(|(rows, room)| (rows.len(), entries(rows), room));
+        needs.filter(|(_, needed, room)| needed > room).map(|(lists, needed, _)| (lists, needed)).collect()
+    }
+
     /// The rows of the batch that a rank reads: from the first to the last that it loads anything of.
     pub fn rows(&self, rank: usize) -> Range<usize> {
         let loaded = self.tasks().filter(|(_, task)| task.rank == rank).filter_map(|(_, task)| match &task.kind {
-            TaskKind::Load { rows, .. } | TaskKind::LoadLabels { rows, .. } => Some(rows.clone()),
+            TaskKind::Load { rows, .. } | TaskKind::LoadLists { rows, .. } | TaskKind::LoadTargets { rows, .. } => {
+                Some(rows.clone())
+            }
             _ => None,
         });
         loaded.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)).unwrap_or(0..0)
@@ -372,8 +419,8 @@ impl Schedule {
         self.phases.iter().position(|p| p.kind == kind && p.samples == samples)
     }
 
-    /// Elements of the largest memory of a rank.
+    /// Bytes of the largest memory of a rank.
     pub fn largest_memory(&self) -> usize {
-        self.memory.iter().map(|memory| memory.arena.len).max().unwrap_or(0)
+        self.memory.iter().map(|memory| memory.arena.bytes).max().unwrap_or(0)
     }
 }

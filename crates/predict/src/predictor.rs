@@ -341,7 +341,7 @@ impl Predictor {
             let batches = Batches { train: Vec::new(), evaluate: sizes.clone() };
             let settings = Settings::new(rule, options.kind());
             let schedule = lower(&self.graph, &Plan::data_parallel(1), &batches, &settings)?;
-            let bytes = 4 * schedule.largest_memory() as u64;
+            let bytes = schedule.largest_memory() as u64;
             let free = machine::free_memory_bytes();
             // A run over several ranks evaluates more at once than one rank may have room for.
             if free > 0 && bytes as f64 > FREE_SHARE * free as f64 && self.batch > 1 {

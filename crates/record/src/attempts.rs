@@ -60,7 +60,15 @@ mod tests {
     }
 
     fn step(attempt: u32, step: u64) -> StepRecord {
-        StepRecord { attempt, step, loss: 0.0, accuracy: Some(0.0), rate: 0.0, examples_per_s: 0.0, ..StepRecord::default() }
+        StepRecord {
+            attempt,
+            step,
+            loss: 0.0,
+            accuracy: Some(0.0),
+            rate: 0.0,
+            examples_per_s: 0.0,
+            ..StepRecord::default()
+        }
     }
 
     fn epoch(attempt: u32, epoch: u64, step: u64) -> Line {

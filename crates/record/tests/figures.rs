@@ -63,13 +63,8 @@ fn a_classification_is_written_in_the_same_bytes() {
 fn a_loss_without_accuracy_leaves_none_in_any_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("numbers");
-    let step = StepRecord {
-        loss: 2.5,
-        absolute_error: Some(1.5),
-        rate: 0.1,
-        examples_per_s: 7.0,
-        ..StepRecord::default()
-    };
+    let step =
+        StepRecord { loss: 2.5, absolute_error: Some(1.5), rate: 0.1, examples_per_s: 7.0, ..StepRecord::default() };
     let epochs = [numbers(1, 3.0), numbers(2, 2.0), numbers(3, 2.5)];
     let dir = RunDir::create(&path).unwrap();
     let written = lines(&dir, step, epochs[0]).join("\n");

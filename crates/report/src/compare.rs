@@ -195,7 +195,9 @@ impl Score {
     fn wins(self) -> Wins {
         match self {
             Score::ValidationAccuracy | Score::TestAccuracy => Wins::Largest,
-            Score::ValidationLoss | Score::ValidationAbsoluteError | Score::TestLoss | Score::TestAbsoluteError => Wins::Smallest,
+            Score::ValidationLoss | Score::ValidationAbsoluteError | Score::TestLoss | Score::TestAbsoluteError => {
+                Wins::Smallest
+            }
         }
     }
 
@@ -205,7 +207,9 @@ impl Score {
         match self {
             Score::ValidationAccuracy => half(row.samples.0).max(0.5e-4),
             Score::TestAccuracy => half(row.samples.1).max(0.5e-4),
-            Score::ValidationLoss | Score::ValidationAbsoluteError | Score::TestLoss | Score::TestAbsoluteError => 0.5e-3 * best.abs(),
+            Score::ValidationLoss | Score::ValidationAbsoluteError | Score::TestLoss | Score::TestAbsoluteError => {
+                0.5e-3 * best.abs()
+            }
         }
     }
 }

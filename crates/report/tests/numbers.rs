@@ -58,7 +58,9 @@ fn the_page_shows_them_and_its_curves_are_theirs() {
         let (shown, _) = shown.split_once("<script>").unwrap();
         nothing_made_up(shown);
         assert_eq!(page.matches("<figure").count(), 4);
-        for part in ["Absolute error by epoch", "Validation absolute error by training time", "validation absolute error"] {
+        for part in
+            ["Absolute error by epoch", "Validation absolute error by training time", "validation absolute error"]
+        {
             assert!(shown.contains(part), "{part}");
         }
     }

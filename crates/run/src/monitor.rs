@@ -22,7 +22,8 @@ pub(crate) fn choose(asked: Auto<Monitor>, counted: &[Metric]) -> Result<(Monito
         ))),
         Auto::Auto if counts(usual) => Ok((usual, None)),
         Auto::Auto => {
-            let why = format!("best epoch by {}: the loss counts {}, no {}", other.words(), names(counted), usual.metric());
+            let why =
+                format!("best epoch by {}: the loss counts {}, no {}", other.words(), names(counted), usual.metric());
             Ok((other, Some(why)))
         }
     }
@@ -40,11 +41,7 @@ mod tests {
     use paceline_base::metric::{ABSOLUTE_ERROR, ACCURACY, LOSS, SAMPLES};
 
     fn counting(second: &str) -> [Metric; 3] {
-        [
-            Metric::new(LOSS, Reduction::Mean),
-            Metric::new(second, Reduction::Mean),
-            Metric::new(SAMPLES, Reduction::Sum),
-        ]
+        [Metric::new(LOSS, Reduction::Mean), Metric::new(second, Reduction::Mean), Metric::new(SAMPLES, Reduction::Sum)]
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::process_group::Workers;
 use crate::tune::memory::{Needs, eval_batch};
 use crate::tune::trial;
 use paceline_base::kernel::DeviceKind;
+use paceline_base::sample::SampleKind;
 use paceline_base::text::{bytes, counted};
 use paceline_base::units::GlobalBatch;
 use paceline_base::{Error, Result};
@@ -60,11 +61,11 @@ pub struct Resolved {
 
 /// Builds the model for this data.
 pub fn build_graph(config: &Config, data: &RunData) -> Result<Graph> {
-    build_model(config, data.training.shape(), data.training.classes())
+    build_model(config, &data.sample_kind())
 }
 
-/// Builds the model for samples of this shape and so many classes.
-pub fn build_model(config: &Config, shape: &[usize], classes: usize) -> Result<Graph> {
+/// Builds the model for samples of this kind.
+pub fn build_model(config: &Config, sample: &SampleKind) -> Result<Graph> {
     let model = &config.model;
     let (name, layers) = match &model.file {
         Some(path) => {
@@ -83,7 +84,7 @@ pub fn build_model(config: &Config, shape: &[usize], classes: usize) -> Result<G
             }
         },
     };
-    let graph = Graph::build(&name, &layers, shape, classes, model.l2);
+    let graph = Graph::build_for(&name, &layers, sample, model.l2);
     graph.map_err(|e| match &model.file {
         Some(path) => e.context(format!("model file {}", path.display())),
         None => e,
@@ -216,7 +217,7 @@ pub(crate) fn resolve_among(
     reasons.extend(data.describe(&config, layout.batch.samples().div_ceil(processes)));
     let tuning = chosen;
     let rule = config.optimizer.rule();
-    let settings = Settings { defer_updates: processes > 1, ..Settings::new(rule, kind) };
+    let settings = Settings { defer_updates: processes > 1, lists: data.list_room(), ..Settings::new(rule, kind) };
     let lowered = |batches: &Batches| lower(&graph, &layout.plan, batches, &settings);
     let training = lowered(&Batches { train: batches(layout.batch, 1, &data).train, evaluate: Vec::new() })?;
     let (monitor, why) = monitor::choose(config.train.monitor, &training.metrics)?;
@@ -236,7 +237,7 @@ pub(crate) fn resolve_among(
     let here = workers.map_or(layout.plan.ranks, Workers::on_this_host);
     needs.of_ranks(here, layout.plan.ranks).check(machine::free_memory_bytes(), &layout)?;
     let arena = schedule.largest_memory();
-    tracing::info!("kernels: {}; {arena} elements of device memory a rank", device.describe()?);
+    tracing::info!("kernels: {}; {arena} bytes of device memory a rank", device.describe()?);
     for (i, phase) in schedule.phases.iter().enumerate() {
         tracing::debug!("phase {i}: {:?} of {} samples, {} tasks", phase.kind, phase.samples, phase.tasks().count());
     }
@@ -413,9 +414,10 @@ fn fitting(
 ) -> Result<Vec<Layout>> {
     let free = machine::free_memory_bytes();
     let (mut fit, mut refusal) = (Vec::new(), None);
+    let settings = Settings { lists: data.list_room(), ..Settings::new(config.optimizer.rule(), kind.clone()) };
     for layout in candidates {
         let batches = Batches { train: vec![layout.batch.samples()], evaluate: Vec::new() };
-        let schedule = lower(graph, &layout.plan, &batches, &Settings::new(config.optimizer.rule(), kind.clone()))?;
+        let schedule = lower(graph, &layout.plan, &batches, &settings)?;
         let needs = Needs::of(&schedule, &layout, config, data, tuning)?;
         match needs.check(free, &layout) {
             Ok(()) => fit.push(layout),

@@ -164,7 +164,7 @@ fn describe(flags: &Train, config: &config::Config, recorded: Option<&Recorded>)
             "flops_per_sample": paceline::graph::summary::flops_per_sample(&run.graph),
             "batch": batch,
             "ranks": ranks,
-            "arena_bytes": run.schedule.largest_memory() as u64 * 4,
+            "arena_bytes": run.schedule.largest_memory() as u64,
             "needed_bytes": run.needs.total(),
         });
         let text = serde_json::to_string_pretty(&value).map_err(|e| Error::internal(e.to_string()))?;
@@ -175,7 +175,7 @@ fn describe(flags: &Train, config: &config::Config, recorded: Option<&Recorded>)
         let share = run.layout.batch.samples().div_ceil(run.layout.plan.ranks);
         let states = run.schedule.rule.states().len();
         screen::print(&paceline::graph::summary::table(&run.graph, share, states, screen::style()));
-        let arena = run.schedule.largest_memory() as u64 * 4;
+        let arena = run.schedule.largest_memory() as u64;
         let (ranks, needs) = (run.layout.plan.ranks, paceline::text::bytes(run.needs.total()));
         let ranks = paceline::text::counted(ranks, "rank");
         say!("planned for this run: {} a rank, on {ranks}; {needs} in all", paceline::text::bytes(arena));

@@ -194,7 +194,8 @@ mod tests {
             val_absolute_error: Some(0.5312),
             ..record
         };
-        let all = "epoch  7/10  loss 0.4100  absolute error 0.5000  validation 0.4400 0.5312  12.3 s  23.5 k examples/s";
+        let all =
+            "epoch  7/10  loss 0.4100  absolute error 0.5000  validation 0.4400 0.5312  12.3 s  23.5 k examples/s";
         assert_eq!(epoch_line(&numbers, 10, None), all);
     }
 }

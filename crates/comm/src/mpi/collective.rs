@@ -195,6 +195,7 @@ impl CollectiveOp {
         let done = match self.dtype {
             DType::F32 => self.advance_as::<f32>(wire, queue, news),
             DType::F64 => self.advance_as::<f64>(wire, queue, news),
+            DType::U8 | DType::U32 | DType::U64 => unreachable!("a collective of what is no float was refused"),
         }?;
         if *news {
             self.moved = Instant::now();

@@ -44,7 +44,14 @@ impl PointToPoint {
     ) -> Result<()> {
         (self.local, self.index, self.seq, self.peer, self.sends, self.done) = (local, index, seq, peer, sends, 0);
         self.requests.clear();
-        let bytes = data.bytes().len();
+        // What a message of unknown length needs is received at once; both ends know that no longer one is sent.
+        let bytes = if sends { data.bytes().len() } else { data.largest() * data.dtype().size() };
+        if data.varies() && bytes > LARGEST {
+            return Err(Error::user(format!(
+                "message of seq {seq}: a message whose length varies has at most {LARGEST} bytes, but {bytes} are planned; use a smaller \
+                 batch or shorter lists"
+            )));
+        }
         let at = data.as_ptr().as_ptr();
         self.data = Some(data);
         let mut from = 0;
@@ -70,12 +77,13 @@ impl PointToPoint {
     /// Moves on; the result when it is complete.
     pub(super) fn advance(&mut self, queue: &SubmissionQueue, news: &mut bool) -> Result<Option<Completion>> {
         while self.done < self.requests.len() {
-            let data = self.data.as_ref().expect("a message under way holds its buffer");
+            let data = self.data.as_mut().expect("a message under way holds its buffer");
             let expected = (data.bytes().len() - self.done * LARGEST).min(LARGEST);
             let request = &mut self.requests[self.done];
             let test = if self.sends { Request::test_sent } else { Request::test_received };
             match request.ask(test)? {
                 None => return Ok(None),
+                Some(n) if !self.sends && data.varies() => data.set_len(n / data.dtype().size()),
                 Some(n) if !self.sends && n != expected => {
                     return Err(Error::internal(format!(
                         "message of seq {} from {}: {n} bytes came, {expected} were expected",

@@ -3,7 +3,7 @@
 use super::group::Group;
 use super::progress_thread::ProgressThread;
 use super::submission::{Completion, OpKind, Submission, SubmissionQueue};
-use crate::comm::{check_writable, index_in_group, no_such_group};
+use crate::comm::{check_floats, check_writable, index_in_group, no_such_group};
 use crate::tickets::{ROOM, TicketTable};
 use crate::{Comm, Counters, Exchange, GroupId, Ticket};
 use paceline_base::Staging;
@@ -141,6 +141,7 @@ impl Comm for MpiRank {
         let rank = self.rank;
         let group = self.groups.get(group.0 as usize).cloned().ok_or_else(|| no_such_group(rank, what, seq))?;
         check_writable(rank, seq, &data)?;
+        check_floats(rank, what, seq, &data)?;
         self.submit(OpKind::Collective { what, group }, seq, data)
     }
 

@@ -15,7 +15,7 @@ mod op_table;
 mod slot;
 
 use crate::backoff::{Backoff, Idle};
-use crate::comm::{check_writable, index_in_group, no_such_group, no_such_rank};
+use crate::comm::{check_floats, check_writable, index_in_group, no_such_group, no_such_rank};
 use crate::meter::Meter;
 use crate::{Collective, Comm, Counters, Encoding, Exchange, GroupId, Ticket, chunk};
 use hub::Hub;
@@ -217,6 +217,7 @@ impl Comm for Threads {
             return Err(no_such_group(rank, what, seq));
         };
         check_writable(rank, seq, &data)?;
+        check_floats(rank, what, seq, &data)?;
         let number = membership.started;
         membership.started += 1;
         if what == (Exchange { what: Collective::AllGather, encoding: Encoding::Bf16 }) && data.dtype() == DType::F32 {

@@ -121,9 +121,14 @@ impl Op {
         // SAFETY: posted, and not finished before the end of this function.
         let theirs = unsafe { slot.read() };
         let data = self.data.as_mut().expect("a receiver keeps its buffer");
-        if let Some(difference) = theirs.disagreement(from, &Post::new(data, self.seq, None), rank) {
+        let mut mine = Post::new(data, self.seq, None);
+        if data.varies() && theirs.bytes <= data.largest() * data.dtype().size() {
+            mine.bytes = theirs.bytes;
+        }
+        if let Some(difference) = theirs.disagreement(from, &mine, rank) {
             return Err(hub.mismatch(rank, &format!("message from rank {from} to rank {rank}: {difference}")));
         }
+        data.set_len(theirs.bytes / theirs.dtype.size());
         if theirs.bytes > 0 {
             // SAFETY: the sender's loan lies in the slot until `finish`, and is exclusive of ours; nobody writes to it.
             let source = unsafe { std::slice::from_raw_parts(theirs.data.as_ptr(), theirs.bytes) };
@@ -197,6 +202,7 @@ impl Op {
                 match mine.dtype {
                     DType::F32 => apply(what, ranks.len(), me, |m| data(m).cast::<f32>(), len),
                     DType::F64 => apply(what, ranks.len(), me, |m| data(m).cast::<f64>(), len),
+                    DType::U8 | DType::U32 | DType::U64 => unreachable!("a collective of what is no float was refused"),
                 }
             });
         }

@@ -1,7 +1,7 @@
 //! Sets of images that are decoded as they are read: record shards and image files.
 
 use super::{DataSet, Options};
-use crate::photos::{Listing, Photos, is_image_name};
+use crate::photos::{Listing, Photos};
 use crate::shards::{INDEX, Index, Records, ShardOptions, record_files};
 use crate::tfrecord::Memory;
 use crate::{DataError, DataPart, FileImages, Labelled, RecordImages, Result, Role, ShardError, Source, Subset};
@@ -11,13 +11,6 @@ use std::sync::Arc;
 /// Whether a folder holds shards.
 pub(super) fn is_shards(folder: &Path) -> bool {
     folder.join(INDEX).is_file() || record_files(folder).is_ok()
-}
-
-/// Whether a folder may hold images: it has folders in it, or images.
-pub(super) fn is_photos(folder: &Path) -> bool {
-    std::fs::read_dir(folder).is_ok_and(|mut entries| {
-        entries.any(|entry| entry.is_ok_and(|e| is_image_name(&e.file_name()) || e.path().is_dir()))
-    })
 }
 
 /// Opens shards: by the parts of their index, or else by those that the names of the files say; without either all of

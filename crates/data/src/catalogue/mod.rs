@@ -8,6 +8,7 @@
 //! | a folder of IDX files | `train-images-idx3-ubyte` and its three relatives, plain or `.gz` |
 //! | a folder of CIFAR-10 batches | the binary version or its PNG form, see `cifar` |
 //! | a folder of shards, a file of records | images in TFRecord files, with or without an `index.json` |
+//! | a `csv` of values, a folder of `train.csv`, `validation.csv` and `test.csv` | rows of numbers or lists of indices with targets, see [`csv`](mod@crate::csv) |
 //! | a folder of class folders, a `csv` or `tsv` of path and label | image files |
 //!
 //! Shards and image files may be in parts: `train`, `val` and `test` folders, shards named so, a column `split`.
@@ -26,8 +27,9 @@ mod validation;
 pub use get::{GetProgress, Got};
 pub use validation::ValidationSet;
 
+use crate::csv::{self, Columns, TargetOptions};
 use crate::shards::FeatureNames;
-use crate::{DataError, DataPart, Fake, FakeSpec, Result, cifar, shards};
+use crate::{DataError, DataPart, Fake, FakeSpec, Result, cifar, photos, shards};
 use known::KnownSet;
 use paceline_image::Fit;
 use serde::Serialize;
@@ -46,6 +48,8 @@ pub struct DataSet {
     pub test: Option<DataPart>,
     /// Names of the classes.
     pub class_names: Vec<String>,
+    /// The columns of a csv of values; none of other sets.
+    pub columns: Option<Columns>,
     /// Where it came from, for a person.
     pub origin: String,
     /// Its licence, if known.
@@ -87,6 +91,8 @@ pub struct Options {
     pub memory: Option<u64>,
     /// Features of records that hold the image and the class, where the usual names do not do.
     pub names: FeatureNames,
+    /// Columns of a csv that are targets, and what they are.
+    pub targets: TargetOptions,
 }
 
 impl Default for Options {
@@ -99,6 +105,7 @@ impl Default for Options {
             skip_bad: 0,
             memory: None,
             names: FeatureNames::default(),
+            targets: TargetOptions::default(),
         }
     }
 }
@@ -110,7 +117,7 @@ impl Options {
     }
 
     /// An error if there is no room for a set that takes so many bytes, as its files say.
-    fn has_room(&self, what: &str, bytes: impl FnOnce() -> Result<u64>) -> Result<()> {
+    pub(crate) fn has_room(&self, what: &str, bytes: impl FnOnce() -> Result<u64>) -> Result<()> {
         let Some(free) = self.memory else { return Ok(()) };
         let needs = bytes()?;
         if needs > free {
@@ -200,6 +207,12 @@ impl Catalogue {
             }
             SetLocation::Shards(path) => images::open_shards(name, &path, options),
             SetLocation::Photos(path) => images::open_photos(name, &path, options),
+            SetLocation::Csv(path) => {
+                options.has_room(name, || csv::bytes(&path))?;
+                let csv::CsvSet { train, validation, test, columns, notes } = csv::open(&path, &options.targets)?;
+                let set = data_set(name, train, test, path.display().to_string(), None);
+                Ok(DataSet { validation, columns: Some(columns), notes, ..set })
+            }
             SetLocation::Cifar(dir) => {
                 options.has_room(name, || cifar::bytes(&dir))?;
                 let origin = dir.display().to_string();
@@ -299,7 +312,8 @@ impl Catalogue {
                 () if !folder::present(path).is_empty() => SetLocation::Folder,
                 () if cifar::is_cifar(path) => SetLocation::Cifar,
                 () if images::is_shards(path) => SetLocation::Shards,
-                () if images::is_photos(path) => SetLocation::Photos,
+                () if photos::has_images_or_folders(path) => SetLocation::Photos,
+                () if csv::is_values(path)? => SetLocation::Csv,
                 () => SetLocation::Folder,
             };
             return Ok(kind(path.to_path_buf()));
@@ -308,6 +322,9 @@ impl Catalogue {
             let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
             if path.file_name().and_then(|n| n.to_str()).is_some_and(shards::is_record_name) {
                 return Ok(SetLocation::Shards(path.to_path_buf()));
+            }
+            if csv::is_values(path)? {
+                return Ok(SetLocation::Csv(path.to_path_buf()));
             }
             if ["csv", "tsv"].contains(&&extension[..]) {
                 return Ok(SetLocation::Photos(path.to_path_buf()));
@@ -347,6 +364,7 @@ pub(crate) enum SetLocation {
     Cifar(PathBuf),
     Shards(PathBuf),
     Photos(PathBuf),
+    Csv(PathBuf),
 }
 
 fn names() -> impl Iterator<Item = &'static str> {
@@ -370,6 +388,7 @@ fn data_set(name: &str, train: DataPart, test: Option<DataPart>, origin: String,
         validation: None,
         test,
         class_names,
+        columns: None,
         origin,
         licence: licence.map(String::from),
         skipped: Vec::new(),

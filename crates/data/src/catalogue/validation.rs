@@ -1,6 +1,8 @@
-//! A validation set of its own: a folder, a table or shards beside the training set, under the training set's classes.
+//! A validation set of its own: a folder, a table or shards beside the training set, under the training set's classes; beside a
+//! csv of values another one with the same columns.
 
 use super::{Catalogue, DataSet, Options, SetLocation};
+use crate::csv::CsvKind;
 use crate::photos::Listing;
 use crate::samples::Relabelled;
 use crate::shards::{Index, ShardOptions, by_part, record_files};
@@ -20,8 +22,8 @@ pub struct ValidationSet {
 }
 
 impl Catalogue {
-    /// Opens what a set is to be validated on: a folder of class folders, a `csv` or `tsv`, or record shards. All of it
-    /// is validated on, and its classes must be among those of the set.
+    /// Opens what a set is to be validated on: a folder of class folders, a `csv` or `tsv`, or record shards; for a csv of
+    /// values another one. All of it is validated on, and its classes must be among those of the set.
     ///
     /// # Errors
     /// [`DataError::ValidationSet`], and everything that can be wrong with its files.
@@ -31,8 +33,16 @@ impl Catalogue {
         if same(path, Path::new(&set.name)).is_some_and(|(a, b)| a == b) {
             return Err(wrong("it is the training set itself; give other samples, or a fraction such as 0.1".into()));
         }
+        if let Some(columns) = &set.columns {
+            if !path.is_file() {
+                return Err(wrong("the training set is a csv; give the path of another one, or a fraction".into()));
+            }
+            let kind = CsvKind { columns: columns.clone(), features: set.train.feature_kind() };
+            options.has_room(&path.to_string_lossy(), || crate::csv::bytes(path))?;
+            return Ok(ValidationSet { part: kind.open_part(path)?, notes: Vec::new(), skipped: Vec::new() });
+        }
         let (DataPart::Stream(_), &[height, width, channels]) = (&set.train, set.train.shape()) else {
-            let what = "it can only go with training images in files or records";
+            let what = "it can only go with training images in files or records, or with a csv of values";
             return Err(wrong(format!("{what}, and {} is in memory; give a fraction or \"test\"", set.name)));
         };
         if !path.exists() {

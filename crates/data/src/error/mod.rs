@@ -4,11 +4,13 @@
 
 #![expect(missing_docs, reason = "the message of a variant says what its fields are")]
 
+mod csv;
 mod example;
 mod photos;
 mod record;
 mod shards;
 
+pub use csv::CsvError;
 pub use example::ExampleError;
 pub use photos::PhotoError;
 pub use record::RecordError;
@@ -95,7 +97,7 @@ pub enum DataError {
 
     /// A file of which nothing is known.
     #[error(
-        "{file}: of no kind that is known (it begins with {found}); give a TFRecord, IDX or image file (JPEG, PNG, WebP, BMP, GIF), a csv or tsv of path,label, or a folder of these"
+        "{file}: of no kind that is known (it begins with {found}); give a TFRecord, IDX or image file (JPEG, PNG, WebP, BMP, GIF), a csv of values, a csv or tsv of path,label, or a folder of these"
     )]
     UnknownContent {
         file: String,
@@ -121,6 +123,9 @@ pub enum DataError {
         /// What is wrong, and at which byte of the record.
         source: ExampleError,
     },
+    /// A wrong csv of values.
+    #[error(transparent)]
+    Csv(#[from] CsvError),
     /// A wrong list of photos.
     #[error(transparent)]
     Photos(#[from] PhotoError),
@@ -193,6 +198,24 @@ pub enum DataError {
         /// What was given.
         found: usize,
     },
+    /// A value that is none to compute with.
+    #[error("{what}: {value} at sample {index} is not finite; give finite numbers")]
+    NotFinite {
+        what: &'static str,
+        /// Index of the sample.
+        index: usize,
+        value: f32,
+    },
+    /// An index of a list that is not below the bound.
+    #[error(
+        "lists of indices: index {index} of sample {sample} is not below {bound}; give a larger bound, or correct the index"
+    )]
+    IndexBeyond {
+        /// Index of the sample.
+        sample: usize,
+        index: u64,
+        bound: u64,
+    },
     /// A subset that names a sample which is not there.
     #[error("subset: index {index} is out of range of a set of {len} samples; give indices below {len}")]
     IndexOutOfRange {
@@ -251,7 +274,7 @@ pub enum DataError {
     },
     /// Samples without classes, where classes are needed.
     #[error(
-        "{what}: has no labels to compare with; give class folders, a csv of path,label, labelled shards, or IDX files with their labels, or use `paceline predict`, which needs none"
+        "{what}: has no labels to compare with; give class folders, a csv of path,label, a csv of values with its target columns, labelled shards, or IDX files with their labels, or use `paceline predict`, which needs none"
     )]
     NoLabels {
         /// What was given.
@@ -302,7 +325,7 @@ pub enum DataError {
     // ---- the catalogue ----
     /// Neither a known name nor a folder.
     #[error(
-        "no data set named `{name}`; give one of {known}, or a path: a folder of record shards, of class folders with images or of IDX files, a file of records, or a csv of path,label{hint}"
+        "no data set named `{name}`; give one of {known}, or a path: a folder of record shards, of class folders with images or of IDX files, a file of records, a csv of values, or a csv of path,label{hint}"
     )]
     UnknownSet {
         /// What was given.

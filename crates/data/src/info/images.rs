@@ -47,6 +47,7 @@ impl Catalogue {
                     }
                 }
             }
+            Contents::Csv => {}
             Contents::Idx => {
                 let array = crate::idx::read(path)?;
                 if let [_, height, width] = *array.dims()
@@ -84,6 +85,7 @@ fn pixels(features: Features<'_>, shape: &[usize]) -> Option<Pixels> {
     let data = match features {
         Features::U8 { bytes, .. } => bytes.to_vec(),
         Features::F32(values) => values.iter().map(|v| (v.clamp(0.0, 1.0) * 255.0).round() as u8).collect(),
+        Features::U32(_) | Features::U64(_) => return None,
     };
     Some(Pixels { width, height, channels, data })
 }

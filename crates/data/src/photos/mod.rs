@@ -145,6 +145,13 @@ pub(crate) fn is_image_name(name: &OsStr) -> bool {
     extension.is_some_and(|e| KNOWN.iter().any(|known| e.eq_ignore_ascii_case(known)))
 }
 
+/// Whether a folder may hold images: it has folders in it, or images.
+pub(crate) fn has_images_or_folders(folder: &Path) -> bool {
+    std::fs::read_dir(folder).is_ok_and(|mut entries| {
+        entries.any(|entry| entry.is_ok_and(|e| is_image_name(&e.file_name()) || e.path().is_dir()))
+    })
+}
+
 /// Whether a file begins like an image of a format that is read.
 pub(crate) fn begins_like_image(path: &Path) -> bool {
     let mut first = Vec::with_capacity(Format::LOOK);

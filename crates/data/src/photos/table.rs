@@ -7,6 +7,8 @@ use super::{Listing, MAX_CLASSES, Photos, from_bytes};
 use crate::regular::{self, read_regular};
 use crate::{DataError, PhotoError, Result, Role, UNLABELLED};
 use std::collections::HashMap;
+use std::ffi::OsString;
+use std::io::Read;
 use std::path::Path;
 
 /// What the columns may be called in a header.
@@ -97,6 +99,30 @@ fn in_one_part(listing: &Listing, table: &str) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The cells of the first line of a table, to see what kind it is; none of a line that cannot be read.
+pub(crate) fn first_line(path: &Path) -> Result<Vec<Vec<u8>>> {
+    /// No line that names columns is longer.
+    const MOST: u64 = 1 << 20;
+    let mut bytes = Vec::new();
+    let read = regular::open_regular(path).and_then(|file| file.take(MOST).read_to_end(&mut bytes));
+    read.map_err(DataError::io("read", path))?;
+    let rest = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
+    let mut fields = Vec::new();
+    // What is wrong with it is found by whoever reads all of it.
+    let _ = Lines { rest, delimiter: b',', line: 1, name: "" }.next(&mut fields);
+    Ok(fields)
+}
+
+/// Whether a first line names a column of paths.
+pub(crate) fn names_paths(fields: &[Vec<u8>]) -> bool {
+    Columns::of(fields, false).is_some()
+}
+
+/// A path as it stands in a cell.
+pub(crate) fn file_name(cell: &[u8]) -> OsString {
+    from_bytes(cell.trim_ascii())
 }
 
 /// The files of a table in its order, whether they are there or not, by part; labels where there are any.

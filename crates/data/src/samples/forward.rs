@@ -49,6 +49,22 @@ macro_rules! forward_to {
             self.$within.label(index)
         }
     };
+    (@feature_kind $within:tt) => {
+        fn feature_kind(&self) -> $crate::FeatureKind {
+            self.$within.feature_kind()
+        }
+    };
+    (@target_kind $within:tt) => {
+        fn target_kind(&self) -> $crate::TargetKind {
+            self.$within.target_kind()
+        }
+    };
+    (@target $within:tt) => {
+        #[inline]
+        fn target(&self, index: usize) -> $crate::Target<'_> {
+            self.$within.target(index)
+        }
+    };
     (@fingerprint $within:tt) => {
         fn fingerprint(&self) -> String {
             self.$within.fingerprint()

@@ -12,6 +12,7 @@ mod forward;
 mod identity;
 mod image_set;
 mod in_memory;
+mod lists;
 mod records;
 mod relabelled;
 mod scratch;
@@ -19,6 +20,7 @@ mod source;
 mod subset;
 mod supply;
 mod table;
+mod targets;
 
 pub use data_part::DataPart;
 pub(crate) use fake::{Fake, FakeSpec};
@@ -27,6 +29,8 @@ pub(crate) use files::FileImages;
 pub(crate) use identity::Stamp;
 pub use identity::fingerprint_version;
 pub(crate) use image_set::ImageSet;
+pub use lists::Lists;
+pub(crate) use lists::PackedLists;
 pub(crate) use records::RecordImages;
 pub(crate) use relabelled::Relabelled;
 pub use scratch::{Scratch, StageTimes};
@@ -34,6 +38,7 @@ pub use source::{ImagesInMemory, Preview, Source};
 pub(crate) use subset::Subset;
 pub use supply::Supply;
 pub use table::Table;
+pub use targets::Targets;
 
 use paceline_base::sample::{FeatureKind, SampleKind, TargetKind};
 use paceline_system::hex;
@@ -111,7 +116,8 @@ impl<'a> Features<'a> {
     }
 }
 
-/// The label of a sample of which no class is known; only inputs to be predicted ([`Group`](crate::Group)) have such samples.
+/// The label of a sample of which no class is known: some inputs to be predicted ([`Group`](crate::Group)), and samples whose
+/// targets are numbers.
 pub(crate) const UNLABELLED: u32 = u32::MAX;
 
 /// A set of labelled samples of one shape. Indices at or above [`Labelled::len`] panic, as with a slice.

@@ -42,7 +42,7 @@ impl ImagesInMemory {
 }
 
 impl Labelled for ImagesInMemory {
-    forward_to!(0: len, shape, class_names, label, fingerprint);
+    forward_to!(0: len, shape, class_names, label, target_kind, target, fingerprint);
 }
 
 impl Source for ImagesInMemory {

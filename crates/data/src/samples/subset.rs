@@ -1,6 +1,6 @@
 //! A view of some samples of another set: a validation part, the first thousand, one class.
 
-use super::{Features, Labelled, Samples, Scratch, Source, as_bytes, fingerprint_of};
+use super::{Features, Labelled, Samples, Scratch, Source, Target, as_bytes, fingerprint_of};
 use crate::{DataError, Result, forward_to};
 use std::ops::Range;
 use std::sync::Arc;
@@ -81,11 +81,16 @@ impl<S: Labelled + ?Sized> Labelled for Subset<S> {
         }
     }
 
-    forward_to!(of: shape, class_names);
+    forward_to!(of: shape, class_names, feature_kind, target_kind);
 
     #[inline]
     fn label(&self, index: usize) -> u32 {
         self.of.label(self.origin(index))
+    }
+
+    #[inline]
+    fn target(&self, index: usize) -> Target<'_> {
+        self.of.target(self.origin(index))
     }
 
     /// Of the set behind it and the choice; a range and the list of the same indices agree.

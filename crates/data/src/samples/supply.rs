@@ -1,6 +1,6 @@
 //! Rows of batches that others make ready ahead of time: what an engine reads when samples must be decoded first.
 
-use super::Features;
+use super::{Features, Target};
 use std::ops::Range;
 
 /// A stream of samples in the order of training, made ready ahead of those who read it.
@@ -19,6 +19,11 @@ pub trait Supply: Send + Sync {
 
     /// The class of a sample.
     fn label(&self, position: u64) -> u32;
+
+    /// The targets of a sample.
+    fn target(&self, position: u64) -> Target<'_> {
+        Target::Class(self.label(position))
+    }
 
     /// Says that a rank needs nothing before this position any more.
     fn release(&self, rank: usize, position: u64);

@@ -77,6 +77,7 @@ impl Tensor {
         let data = match dtype {
             DType::F32 => TensorData::F32(vec![0.0; len]),
             DType::F64 => TensorData::F64(vec![0.0; len]),
+            DType::U8 | DType::U32 | DType::U64 => unreachable!("parameters are floats"),
         };
         Self { name, shape, data }
     }

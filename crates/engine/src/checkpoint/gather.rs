@@ -137,6 +137,7 @@ fn bring<D: Device, C: Comm>(
         let room = match rank.device.dtype() {
             DType::F32 => host::stage(&vec![0f32; len]),
             DType::F64 => host::stage(&vec![0f64; len]),
+            DType::U8 | DType::U32 | DType::U64 => unreachable!("parameters are floats"),
         };
         let ticket = rank.comm.receive(owner, seq, room)?;
         return Ok(Some(values(&rank.comm.wait(ticket)?)));
@@ -158,6 +159,7 @@ fn values(staging: &Staging) -> TensorData {
     match staging.dtype() {
         DType::F32 => TensorData::F32(host::values(staging).to_vec()),
         DType::F64 => TensorData::F64(host::values(staging).to_vec()),
+        DType::U8 | DType::U32 | DType::U64 => unreachable!("parameters are floats"),
     }
 }
 

@@ -8,7 +8,7 @@
 
 use super::image::{channels, region_channels};
 use super::{Launch, Local, Needs, Operator, ParamSpec, Role, SplitDim, elementwise_dims, elementwise_needs};
-use paceline_base::kernel::Kernel;
+use paceline_base::kernel::{Elements, Kernel};
 use paceline_base::op::Init;
 use paceline_base::region::{Region, Strided};
 use paceline_base::{Error, Result};
@@ -79,9 +79,9 @@ impl Operator for BatchNorm {
         Needs { params: vec![Some(Region::new([range])); 4], ..elementwise_needs(part, 1) }
     }
 
-    fn saved(&self, local: &Local<'_>) -> Vec<usize> {
+    fn saved(&self, local: &Local<'_>) -> Vec<(Elements, usize)> {
         let (_, channels) = rows(local.needs);
-        if local.training { vec![2 * channels; 3] } else { Vec::new() }
+        if local.training { vec![(Elements::Float, 2 * channels); 3] } else { Vec::new() }
     }
 
     fn forward(&self, local: &Local<'_>) -> Vec<Launch> {

@@ -3,7 +3,7 @@
 
 use super::{Launch, Local, Needs, Operator, ParamSpec, Role, SplitDim, elementwise_dims};
 use paceline_base::Result;
-use paceline_base::kernel::Kernel;
+use paceline_base::kernel::{Elements, Kernel};
 use paceline_base::op::Init;
 use paceline_base::region::Region;
 use std::ops::Range;
@@ -55,8 +55,8 @@ impl Operator for LayerNorm {
         }
     }
 
-    fn saved(&self, local: &Local<'_>) -> Vec<usize> {
-        vec![2 * rows(local.needs).0]
+    fn saved(&self, local: &Local<'_>) -> Vec<(Elements, usize)> {
+        vec![(Elements::Float, 2 * rows(local.needs).0)]
     }
 
     fn forward(&self, local: &Local<'_>) -> Vec<Launch> {

@@ -4,6 +4,7 @@ use super::{Launch, Local, Needs, Operator, Role, SplitDim};
 use paceline_base::kernel::Kernel;
 use paceline_base::op::Loss;
 use paceline_base::region::Region;
+use paceline_base::sample::TargetKind;
 use paceline_base::{Error, Result};
 use std::ops::Range;
 
@@ -12,8 +13,8 @@ use std::ops::Range;
 pub(crate) struct LossOp {
     /// Its formula.
     pub loss: Loss,
-    /// Classes of the data set.
-    pub classes: usize,
+    /// What its input is compared with.
+    pub targets: TargetKind,
 }
 
 impl Operator for LossOp {
@@ -25,14 +26,26 @@ impl Operator for LossOp {
     }
 
     fn output(&self, inputs: &[&[usize]]) -> Result<Vec<usize>> {
-        if inputs[0] == [self.classes] {
-            Ok(Vec::new())
-        } else {
-            Err(Error::user(format!(
-                "the loss compares outputs of shape [{}] with the data's classes, but gets {:?}; give the last layer units = \"classes\"",
-                self.classes, inputs[0]
-            )))
+        if !self.loss.takes(self.targets) {
+            return Err(Error::user(format!(
+                "{} compares outputs with classes, but the data's targets are numbers; use type = \"mean-squared-error\", or set data.targets to \
+                 classes if they are",
+                self.kind()
+            )));
         }
+        let outputs = self.targets.outputs();
+        if inputs[0] == [outputs] {
+            return Ok(Vec::new());
+        }
+        let (with, units) = match self.targets {
+            TargetKind::Classes { each: 1, .. } => ("classes", "\"classes\"".into()),
+            TargetKind::Classes { .. } => ("targets, with outputs for each class of each", outputs.to_string()),
+            TargetKind::Numbers { .. } => ("targets", outputs.to_string()),
+        };
+        Err(Error::user(format!(
+            "the loss compares outputs of shape [{outputs}] with the data's {with}, but gets {:?}; give the last layer units = {units}",
+            inputs[0]
+        )))
     }
 
     fn dims(&self, batch: usize, _: &[&[usize]]) -> Vec<SplitDim> {
@@ -51,10 +64,10 @@ impl Operator for LossOp {
 
     /// In training the loss and its gradient come from one kernel, in the forward pass.
     fn forward(&self, local: &Local<'_>) -> Vec<Launch> {
-        let mut args = vec![Role::Input(0), Role::Labels, Role::Metrics];
+        let mut args = vec![Role::Input(0), Role::Targets, Role::Metrics];
         args.extend(local.training.then_some(Role::InputGrad(0)));
         let rows = local.needs.output.range(0).len();
-        let kernel = Kernel::Loss { loss: self.loss, rows, classes: self.classes, gradient: local.training };
+        let kernel = Kernel::Loss { loss: self.loss, targets: self.targets, rows, gradient: local.training };
         vec![Launch::Kernel { kernel, args }]
     }
 

@@ -3,7 +3,7 @@
 
 use super::image::{Slide, image, image_dims, region_channels};
 use super::{Launch, Local, Needs, Operator, Role, SplitDim};
-use paceline_base::kernel::Kernel;
+use paceline_base::kernel::{Elements, Kernel};
 use paceline_base::region::Region;
 use paceline_base::window::PoolDims;
 use paceline_base::{Error, Result};
@@ -90,8 +90,12 @@ impl Operator for MaxPool {
         pool_needs(&self.slide, part, inputs[0])
     }
 
-    fn saved(&self, local: &Local<'_>) -> Vec<usize> {
-        if local.input_grads[0] { vec![local_pool(&self.slide, local.needs).codes_len()] } else { Vec::new() }
+    fn saved(&self, local: &Local<'_>) -> Vec<(Elements, usize)> {
+        if local.input_grads[0] {
+            vec![(Elements::Byte, local_pool(&self.slide, local.needs).codes_len())]
+        } else {
+            Vec::new()
+        }
     }
 
     fn forward(&self, local: &Local<'_>) -> Vec<Launch> {

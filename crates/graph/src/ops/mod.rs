@@ -7,6 +7,7 @@ mod concatenate;
 mod conv;
 mod dense;
 mod elementwise;
+mod embedding;
 mod flatten;
 mod image;
 mod input;
@@ -23,6 +24,7 @@ pub(crate) use concatenate::Concatenate;
 pub(crate) use conv::Conv;
 pub(crate) use dense::Dense;
 pub(crate) use elementwise::{Activate, Dropout};
+pub(crate) use embedding::Embedding;
 pub(crate) use flatten::Flatten;
 pub(crate) use image::Slide;
 pub(crate) use input::Input;
@@ -33,7 +35,7 @@ pub(crate) use max_pool::MaxPool;
 pub(crate) use pad::PadZeros;
 
 use paceline_base::Result;
-use paceline_base::kernel::Kernel;
+use paceline_base::kernel::{Elements, Kernel};
 use paceline_base::op::{Init, Loss};
 use paceline_base::region::Region;
 use std::fmt;
@@ -93,9 +95,9 @@ pub enum Role {
     InputGrad(usize),
     /// Gradient of the i-th parameter.
     ParamGrad(usize),
-    /// Class labels of the part's samples.
-    Labels,
-    /// The rank's `[loss, correct, count]`.
+    /// Targets of the part's samples.
+    Targets,
+    /// The rank's metrics.
     Metrics,
     /// The part's i-th [saved](Operator::saved) buffer.
     Saved(usize),
@@ -136,6 +138,8 @@ pub struct Local<'a> {
     pub training: bool,
     /// Whether the gradient of input i is wanted.
     pub input_grads: &'a [bool],
+    /// Indices that there is room for in the lists of the part's samples, if it takes lists.
+    pub entries: usize,
 }
 
 /// What a model file's layer computes: pure functions of shapes and regions. Lowering asks them; devices never see them.
@@ -158,8 +162,8 @@ pub trait Operator: fmt::Debug + Send + Sync {
     /// What the part with these ranges (one per dimension of [`dims`](Operator::dims)) needs.
     fn needs(&self, part: &[Range<usize>], inputs: &[&[usize]]) -> Needs;
 
-    /// Lengths of the buffers that one part keeps beside its output, such as from the forward to the backward pass.
-    fn saved(&self, local: &Local<'_>) -> Vec<usize> {
+    /// The buffers that one part keeps beside its output, such as from the forward to the backward pass.
+    fn saved(&self, local: &Local<'_>) -> Vec<(Elements, usize)> {
         let _ = local;
         Vec::new()
     }
@@ -169,6 +173,11 @@ pub trait Operator: fmt::Debug + Send + Sync {
 
     /// Kernels of the backward pass of one part: parameter gradients first, so that they can leave early.
     fn backward(&self, local: &Local<'_>) -> Vec<Launch>;
+
+    /// True if its input is lists of indices, and not numbers.
+    fn takes_lists(&self) -> bool {
+        false
+    }
 
     /// True if the output is the input seen with another shape: lowering then copies nothing.
     fn is_view(&self) -> bool {

@@ -5,7 +5,7 @@
 
 use super::isa::Body;
 use super::math;
-use super::simd::Simd;
+use super::simd::{Simd, vectors};
 use super::submit::Arguments;
 use crate::contract::class_of;
 use paceline_base::op::Loss;
@@ -16,7 +16,33 @@ static LANE_NUMBERS: [f32; 16] = [0., 1., 2., 3., 4., 5., 6., 7., 8., 9., 10., 1
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Sums {
     pub loss: f64,
-    pub correct: f64,
+    /// Rows whose class was met, or distances from numbers.
+    pub second: f64,
+}
+
+/// What rows are compared with.
+#[derive(Clone, Copy)]
+pub(crate) enum Targets {
+    /// A class for each.
+    Classes(*const u32),
+    /// A number for each; a row is then one output.
+    Numbers(*const f32),
+}
+
+impl Targets {
+    /// Those from a row on.
+    ///
+    /// # Safety
+    /// There are so many.
+    pub(crate) unsafe fn add(self, rows: usize) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self {
+                Self::Classes(first) => Self::Classes(first.add(rows)),
+                Self::Numbers(first) => Self::Numbers(first.add(rows)),
+            }
+        }
+    }
 }
 
 /// One chunk of rows.
@@ -26,7 +52,7 @@ pub(crate) struct Rows {
     pub rows: usize,
     pub classes: usize,
     pub outputs: *const f32,
-    pub labels: *const f32,
+    pub targets: Targets,
     /// Null if no gradient is wanted.
     pub gradient: *mut f32,
     pub scale: f32,
@@ -41,10 +67,13 @@ impl Body for Rows {
     unsafe fn run<S: Simd>(self, s: S) -> Sums {
         // SAFETY: the caller vouches for the pointers.
         unsafe {
-            match self.loss {
-                Loss::SoftmaxCrossEntropy if self.classes <= S::LANES => self.softmax_in_one_vector(s),
-                Loss::SoftmaxCrossEntropy => self.softmax(s),
-                Loss::MeanSquaredError => self.squares(s),
+            match (self.loss, self.targets) {
+                (Loss::SoftmaxCrossEntropy, Targets::Classes(labels)) if self.classes <= S::LANES => {
+                    self.softmax_in_one_vector(s, labels)
+                }
+                (Loss::SoftmaxCrossEntropy, Targets::Classes(labels)) => self.softmax(s, labels),
+                (Loss::MeanSquaredError, Targets::Classes(labels)) => self.squares(s, labels),
+                (_, Targets::Numbers(numbers)) => self.distances(s, numbers),
             }
         }
     }
@@ -75,7 +104,7 @@ impl Rows {
     /// # Safety
     /// As for `run`.
     #[inline(always)]
-    unsafe fn softmax<S: Simd>(self, s: S) -> Sums {
+    unsafe fn softmax<S: Simd>(self, s: S, labels: *const u32) -> Sums {
         let mut sums = Sums::default();
         // Σ log = log Π: one multiplication per row, one logarithm per chunk (each factor is in 1 … classes).
         let mut product = 1.0_f64;
@@ -83,7 +112,7 @@ impl Rows {
         unsafe {
             for r in 0..self.rows {
                 let row = self.outputs.add(r * self.classes);
-                let label = class_of(f64::from(*self.labels.add(r)), self.classes);
+                let label = class_of(*labels.add(r), self.classes);
                 let (max, first) = largest(s, row, self.classes);
                 let top = s.splat(max);
                 let mut total = s.zero();
@@ -102,7 +131,7 @@ impl Rows {
                 }
                 sums.loss += label.map_or(f64::NAN, |label| f64::from(max) - f64::from(*row.add(label)));
                 // A NaN anywhere in the row has made the total NaN.
-                sums.correct += f64::from(u8::from(!total.is_nan() && label == Some(first)));
+                sums.second += f64::from(u8::from(!total.is_nan() && label == Some(first)));
                 if !self.gradient.is_null() {
                     let gradient = self.gradient.add(r * self.classes);
                     let factor = s.splat(self.scale / total);
@@ -124,7 +153,7 @@ impl Rows {
     /// # Safety
     /// As for `run`.
     #[inline(always)]
-    unsafe fn softmax_in_one_vector<S: Simd>(self, s: S) -> Sums {
+    unsafe fn softmax_in_one_vector<S: Simd>(self, s: S, labels: *const u32) -> Sums {
         let mut sums = Sums::default();
         let mut product = 1.0_f64;
         let mask = s.head(self.classes);
@@ -134,7 +163,7 @@ impl Rows {
             let lanes = s.load(LANE_NUMBERS.as_ptr());
             for r in 0..self.rows {
                 let row = self.outputs.add(r * self.classes);
-                let label = *self.labels.add(r);
+                let label = *labels.add(r) as f32;
                 let v = s.select(mask, s.load_head(row, mask), low);
                 let top = s.spread_largest(v);
                 let e = s.select(mask, math::exp(s, s.sub(v, top)), s.zero());
@@ -155,7 +184,7 @@ impl Rows {
                 // The first lane that holds the largest value; a NaN anywhere in the row has made the sum NaN.
                 let best = s.bits(s.eq(v, top));
                 let right = best & best.wrapping_neg() == place && place != 0 && !sum.is_nan();
-                sums.correct += f64::from(u8::from(right));
+                sums.second += f64::from(u8::from(right));
                 if !self.gradient.is_null() {
                     let share = s.mul(e, s.splat(1.0 / sum)); // a vector's division takes as long as all the rest
                     let rest = s.sub(share, s.select(hot, s.splat(1.0), s.zero()));
@@ -172,14 +201,14 @@ impl Rows {
     /// # Safety
     /// As for `run`.
     #[inline(always)]
-    unsafe fn squares<S: Simd>(self, s: S) -> Sums {
+    unsafe fn squares<S: Simd>(self, s: S, labels: *const u32) -> Sums {
         let mut sums = Sums::default();
         let factor = (2.0 / self.classes as f64 * f64::from(self.scale)) as f32;
         // SAFETY: rows lie within the buffers by the caller's promise; vectors within their row, by `over_row`.
         unsafe {
             for r in 0..self.rows {
                 let row = self.outputs.add(r * self.classes);
-                let label = class_of(f64::from(*self.labels.add(r)), self.classes);
+                let label = class_of(*labels.add(r), self.classes);
                 let (_, first) = largest(s, row, self.classes);
                 let target = s.splat(label.map_or(f32::NAN, |label| label as f32));
                 let mut squares = s.zero();
@@ -192,11 +221,35 @@ impl Rows {
                     }
                 });
                 let squares = f64::from(s.sum(squares));
-                sums.correct += f64::from(u8::from(!squares.is_nan() && label == Some(first)));
+                sums.second += f64::from(u8::from(!squares.is_nan() && label == Some(first)));
                 sums.loss += if label.is_some() { squares / self.classes as f64 } else { f64::NAN };
             }
         }
         sums
+    }
+}
+
+impl Rows {
+    /// Loss (y − number)², with one output for each row: all rows are one run.
+    ///
+    /// # Safety
+    /// As for `run`.
+    #[inline(always)]
+    unsafe fn distances<S: Simd>(self, s: S, numbers: *const f32) -> Sums {
+        let factor = s.splat((2.0 * f64::from(self.scale)) as f32);
+        let (mut squares, mut absolute) = (s.zero(), s.zero());
+        // SAFETY: rows lie within the buffers by the caller's promise; vectors within them, by `vectors`.
+        unsafe {
+            vectors!(s, S, self.rows, |i, n, mask| {
+                let distance = s.sub(s.take(self.outputs.add(i), mask), s.take(numbers.add(i), mask));
+                squares = s.fma(distance, distance, squares);
+                absolute = s.add(absolute, s.max(distance, s.sub(s.zero(), distance)));
+                if !self.gradient.is_null() {
+                    s.put(self.gradient.add(i), mask, s.mul(distance, factor));
+                }
+            });
+        }
+        Sums { loss: f64::from(s.sum(squares)), second: f64::from(s.sum(absolute)) }
     }
 }
 

@@ -7,6 +7,7 @@ mod activate;
 mod conv;
 mod dense;
 mod dropout;
+mod embedding;
 mod gemm;
 mod isa;
 mod loss;
@@ -35,16 +36,16 @@ pub use pin::allowed_cores;
 pub use verify::{VECTORS, add_times_vectors, transposed_dot};
 
 use crate::contract;
-use crate::device::{Account, Busy, Device, Event, Put, Work};
+use crate::device::{Account, Busy, Device, Event, Put, Work, lent_length, returned_length};
 use crate::loans::{Loan, Loans};
 use crate::tuning::Tuning;
 use conv::Convs;
 use isa::Detected;
 use memory::Memory;
 use moves::{FromBytes, FromDoubles};
-use paceline_base::kernel::{Arena, BufferId, Call, Fusion, Kernel, StepArgs, Values};
+use paceline_base::kernel::{Arena, BufferId, Call, Fusion, Kernel, Slot, StepArgs, Values};
 use paceline_base::op::Activation;
-use paceline_base::staging::Lend;
+use paceline_base::staging::{Element, Lend};
 use paceline_base::units::DType;
 use paceline_base::{Error, Result, Staging};
 use pool::Pool;
@@ -132,7 +133,9 @@ pub struct Cpu {
     /// Partial sums by channel.
     partial: Memory,
     memory: Arc<Memory>,
-    slots: Vec<(usize, usize)>,
+    slots: Vec<Slot>,
+    /// By buffer: the elements that it holds.
+    lengths: Vec<usize>,
     loans: Loans,
     events: u64,
     account: Account,
@@ -164,6 +167,7 @@ impl Cpu {
             convs: Convs::default(),
             memory: Arc::new(Memory::new(0)?),
             slots: Vec::new(),
+            lengths: Vec::new(),
             loans: Loans::default(),
             events: 0,
             account: Account::default(),
@@ -175,24 +179,46 @@ impl Cpu {
         self.tuning.clone()
     }
 
-    /// Where a buffer begins, and its length.
+    /// Where a buffer begins.
     #[inline]
-    fn buffer(&self, id: BufferId) -> (*mut f32, usize) {
-        let (offset, len) = self.slots[id.0 as usize];
+    fn at(&self, id: BufferId) -> *mut f32 {
         // SAFETY: `allocate` saw that all slots lie within the memory.
-        (unsafe { self.memory.as_ptr().add(offset) }, len)
+        unsafe { self.memory.as_ptr().byte_add(self.slots[id.0 as usize].at) }
     }
 
-    /// A buffer's part from `at` on, which must hold `len` elements. Whether it is lent was checked.
-    fn part(&self, id: BufferId, at: usize, len: usize) -> *mut f32 {
-        let (start, all) = self.buffer(id);
+    /// A buffer's part from `at` on, which must hold `len` elements of this type. Whether it is lent was checked.
+    fn part<T: Element>(&self, id: BufferId, at: usize, len: usize) -> *mut T {
+        let Slot { len: all, dtype, .. } = self.slots[id.0 as usize];
         assert!(
             at <= all && len <= all - at,
             "elements {at}..{} of buffer {}, which has {all}",
             at as u128 + len as u128,
             id.0
         );
-        start.wrapping_add(at)
+        assert_eq!(dtype, T::DTYPE, "values of another type than those of buffer {}", id.0);
+        self.at(id).cast::<T>().wrapping_add(at)
+    }
+
+    /// Takes buffers in the place of those there are.
+    fn take_slots(&mut self, arena: &Arena) {
+        self.slots = arena.slots.clone();
+        self.lengths = arena.slots.iter().map(|slot| slot.len).collect();
+    }
+
+    /// Copies host values into a buffer of their type.
+    fn copy_in<T: Element>(&mut self, buffer: BufferId, at: usize, from: &[T]) {
+        let to = self.part::<T>(buffer, at, from.len());
+        // SAFETY: `part` checked length and type; the host's slice is not device memory.
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) }
+    }
+
+    /// Reads the first elements of a buffer.
+    fn copy_out<T: Element>(&self, buffer: BufferId, out: &mut [f64], to_f64: impl Fn(T) -> f64) {
+        let from = self.part::<T>(buffer, 0, out.len());
+        for (i, out) in out.iter_mut().enumerate() {
+            // SAFETY: `part` checked length and type.
+            *out = to_f64(unsafe { *from.add(i) });
+        }
     }
 }
 
@@ -210,27 +236,28 @@ impl Device for Cpu {
     }
 
     fn allocate(&mut self, arena: &Arena) -> Result<()> {
-        contract::check_arena(arena)?;
+        contract::check_arena(arena, DTYPE)?;
         if let Some(cores) = &self.cores {
             pin::pin(cores[0])?;
         }
-        self.memory = Arc::new(Memory::new(arena.len)?);
-        self.slots = arena.slots.clone();
+        self.memory = Arc::new(Memory::new(arena.bytes.div_ceil(size_of::<f32>()))?);
+        self.take_slots(arena);
         self.loans = Loans::default();
         Ok(())
     }
 
     fn reallocate(&mut self, arena: &Arena, kept: usize) -> Result<()> {
-        contract::check_arena(arena)?;
+        contract::check_arena(arena, DTYPE)?;
         self.loans.check_none()?;
-        if arena.len > self.memory.len() {
-            let longer = Memory::new(arena.len)?;
-            let kept = kept.min(self.memory.len());
+        let len = arena.bytes.div_ceil(size_of::<f32>());
+        if len > self.memory.len() {
+            let longer = Memory::new(len)?;
+            let kept = kept.div_ceil(size_of::<f32>()).min(self.memory.len());
             // SAFETY: both blocks have as many elements, are apart, and nothing is on loan, so that nobody else reads or writes them.
             unsafe { std::ptr::copy_nonoverlapping(self.memory.as_ptr(), longer.as_ptr(), kept) };
             self.memory = Arc::new(longer);
         }
-        self.slots = arena.slots.clone();
+        self.take_slots(arena);
         Ok(())
     }
 
@@ -247,7 +274,7 @@ impl Device for Cpu {
     }
 
     fn submit(&mut self, call: &Call, args: &StepArgs) -> Result<Event> {
-        self.execute(call, args);
+        self.execute(call, args)?;
         Ok(self.event())
     }
 
@@ -261,25 +288,35 @@ impl Device for Cpu {
 
     fn load_all(&mut self, buffer: BufferId, fill: &mut dyn FnMut(&mut Put<'_>)) -> Result<()> {
         self.loans.check("a load", buffer, self.slots[buffer.0 as usize], true);
-        fill(&mut |at, values| self.put(buffer, at, values));
+        let mut end = 0;
+        fill(&mut |at, values| end = end.max(at + self.put(buffer, at, values)));
+        if self.slots[buffer.0 as usize].varies {
+            self.lengths[buffer.0 as usize] = end;
+        }
         Ok(())
     }
 
     fn prefetch(&self, values: Values<'_>) {
-        let bytes = match values {
-            Values::U8 { bytes, .. } => bytes.as_ptr_range(),
-            Values::F32(v) => v.as_ptr_range().start.cast()..v.as_ptr_range().end.cast(),
-            Values::F64(v) => v.as_ptr_range().start.cast()..v.as_ptr_range().end.cast(),
-        };
-        moves::prefetch(bytes);
+        fn bytes<T>(values: &[T]) -> std::ops::Range<*const u8> {
+            values.as_ptr_range().start.cast()..values.as_ptr_range().end.cast()
+        }
+        moves::prefetch(match values {
+            Values::U8 { bytes, .. } | Values::Bytes(bytes) => bytes.as_ptr_range(),
+            Values::F32(v) => bytes(v),
+            Values::F64(v) => bytes(v),
+            Values::U32(v) => bytes(v),
+            Values::U64(v) => bytes(v),
+        });
     }
 
     fn read(&mut self, buffer: BufferId, out: &mut [f64]) -> Result<()> {
         self.loans.check("a read", buffer, self.slots[buffer.0 as usize], false);
-        let from = self.part(buffer, 0, out.len());
-        for (i, out) in out.iter_mut().enumerate() {
-            // SAFETY: `part` checked the length.
-            *out = f64::from(unsafe { *from.add(i) });
+        match self.slots[buffer.0 as usize].dtype {
+            DType::F32 => self.copy_out(buffer, out, |x: f32| f64::from(x)),
+            DType::F64 => self.copy_out(buffer, out, |x: f64| x),
+            DType::U8 => self.copy_out(buffer, out, |x: u8| f64::from(x)),
+            DType::U32 => self.copy_out(buffer, out, |x: u32| f64::from(x)),
+            DType::U64 => self.copy_out(buffer, out, |x: u64| x as f64),
         }
         Ok(())
     }
@@ -292,27 +329,28 @@ impl Device for Cpu {
 
     fn take_packed(&mut self, event: Event) -> Result<Staging> {
         let Loan { buffer, lend, .. } = self.loans.take(event)?;
-        let (start, len) = self.buffer(buffer);
-        let data = NonNull::new(start.cast::<u8>()).expect("device memory is never null");
-        let (bytes, memory) = (len * size_of::<f32>(), self.memory.clone());
+        let slot = self.slots[buffer.0 as usize];
+        let data = NonNull::new(self.at(buffer).cast::<u8>()).expect("device memory is never null");
+        let (bytes, memory) = (slot.bytes_of(slot.len), self.memory.clone());
         // SAFETY: initialised (zeroed) and aligned memory that the `Arc` keeps; until the staging comes back, whatever would touch these
         // elements is refused, or, if they are lent to be read, whatever would write them.
-        Ok(unsafe {
+        let staging = unsafe {
             if lend.writes() {
-                Staging::new(data, bytes, DType::F32, memory)
+                Staging::new(data, bytes, slot.dtype, memory)
             } else {
-                Staging::read_only(data, bytes, DType::F32, memory)
+                Staging::read_only(data, bytes, slot.dtype, memory)
             }
-        })
+        };
+        Ok(lent_length(staging, &slot, lend, self.lengths[buffer.0 as usize]))
     }
 
     fn unpack(&mut self, buffer: BufferId, staging: Staging) -> Result<()> {
         self.loans.give_back(buffer, staging.is_writable());
-        let (start, len) = self.buffer(buffer);
-        assert_eq!((staging.dtype(), staging.len()), (DType::F32, len), "a staging of another buffer came back");
-        if staging.as_ptr().as_ptr() != start.cast() {
-            // SAFETY: both hold `len` elements; they may overlap, as buffers may.
-            unsafe { std::ptr::copy(staging.as_ptr().as_ptr().cast_const().cast(), start, len) }
+        let start = self.at(buffer).cast::<u8>();
+        self.lengths[buffer.0 as usize] = returned_length(&staging, &self.slots[buffer.0 as usize]);
+        if staging.as_ptr().as_ptr() != start {
+            // SAFETY: there is room for so many elements, as was checked; they may overlap, as buffers may.
+            unsafe { std::ptr::copy(staging.as_ptr().as_ptr().cast_const(), start, staging.bytes().len()) }
         }
         Ok(())
     }
@@ -332,10 +370,11 @@ impl Cpu {
         Event(self.events)
     }
 
-    fn put(&mut self, buffer: BufferId, at: usize, values: Values<'_>) {
+    /// Puts values at an element of a buffer, and says how many.
+    fn put(&mut self, buffer: BufferId, at: usize, values: Values<'_>) -> usize {
         match values {
             Values::U8 { bytes, scale, offset } => {
-                let to = submit::Shared(self.part(buffer, at, bytes.len()));
+                let to = submit::Shared(self.part::<f32>(buffer, at, bytes.len()));
                 let isa = self.isa;
                 self.elements(bytes.len(), move |from, to_end| {
                     let to = to.get().wrapping_add(from);
@@ -344,16 +383,16 @@ impl Cpu {
                     unsafe { isa.run(body) }
                 });
             }
-            Values::F32(from) => {
-                let to = self.part(buffer, at, from.len());
-                // SAFETY: `part` checked the length; the host's slice is not device memory.
-                unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) }
-            }
+            Values::F32(from) => self.copy_in(buffer, at, from),
             Values::F64(doubles) => {
                 let to = self.part(buffer, at, doubles.len());
-                // SAFETY: `part` checked the length.
+                // SAFETY: `part` checked length and type.
                 unsafe { self.isa.run(FromDoubles { doubles, to }) }
             }
+            Values::Bytes(from) => self.copy_in(buffer, at, from),
+            Values::U32(from) => self.copy_in(buffer, at, from),
+            Values::U64(from) => self.copy_in(buffer, at, from),
         }
+        values.len()
     }
 }

@@ -4,16 +4,18 @@ use super::Cpu;
 use super::activate::{Activate, ActivateBackward};
 use super::dense::{BiasGradient, Finish, Forward, Product};
 use super::dropout::{Dropout, Mask};
-use super::loss::{Rows, Sums};
+use super::loss::{Rows, Sums, Targets};
 use super::moves::AddRun;
 use super::norm::BatchNormPart;
 use super::rule::{Constants, Parameters, Update};
 use super::sparsify::sparsify;
 use crate::contract;
+use paceline_base::Result;
 use paceline_base::kernel::{BufferId, Call, DenseDims, Kernel, StepArgs};
 use paceline_base::op::{Activation, Loss};
 use paceline_base::optim::{Rule, Segment};
 use paceline_base::region::{Region, Strided, split_range};
+use paceline_base::sample::TargetKind;
 use std::ptr::{null, null_mut};
 
 /// What the threads of a kernel may be handed a copy of: numbers, pointers into device memory, and references to what is
@@ -58,7 +60,7 @@ const FEW_ROWS: usize = 24;
 const CHUNKS: usize = 256;
 
 impl Cpu {
-    pub(super) fn execute(&mut self, call: &Call, args: &StepArgs) {
+    pub(super) fn execute(&mut self, call: &Call, args: &StepArgs) -> Result<()> {
         contract::check(call, &self.slots, &self.loans);
         let a = &call.args;
         match &call.kernel {
@@ -98,7 +100,9 @@ impl Cpu {
             Kernel::Dropout { rate, layer, region, shape } => {
                 self.dropout(Mask::new(args.seed, *layer, args.step, *rate), region, shape, a);
             }
-            Kernel::Loss { loss, rows, classes, gradient } => self.loss(*loss, *rows, *classes, *gradient, a, args),
+            Kernel::EmbeddingForward(dims) => self.embedding_forward(dims, a)?,
+            Kernel::EmbeddingBackward(dims) => self.embedding_backward(dims, a)?,
+            Kernel::Loss { loss, targets, rows, gradient } => self.loss(*loss, *targets, *rows, *gradient, a, args),
             Kernel::Copy(walk) => self.copy(walk, a),
             Kernel::Add(walk) => self.add(walk, a),
             Kernel::Zero { len } => {
@@ -122,12 +126,7 @@ impl Cpu {
             Kernel::ConvBackwardData { dims, through, pooled } => self.conv_backward_data(dims, *through, *pooled, a),
             Kernel::ConvBackwardWeights { dims, bias, pooled } => self.conv_backward_weights(dims, *bias, *pooled, a),
         }
-    }
-
-    /// Where a buffer begins.
-    #[inline]
-    pub(super) fn at(&self, id: BufferId) -> *mut f32 {
-        self.buffer(id).0
+        Ok(())
     }
 
     /// Divides `0..units` over the threads if the work is worth it; calls `part(thread, first, end)`.
@@ -341,15 +340,32 @@ impl Cpu {
         });
     }
 
-    fn loss(&mut self, loss: Loss, rows: usize, classes: usize, gradient: bool, a: &[BufferId], args: &StepArgs) {
+    fn loss(
+        &mut self,
+        loss: Loss,
+        targets: TargetKind,
+        samples: usize,
+        gradient: bool,
+        a: &[BufferId],
+        args: &StepArgs,
+    ) {
+        // Each target of a sample is a row of its own, with its own outputs; their mean counts.
+        let (each, classes) = match targets {
+            TargetKind::Classes { classes, each } => (each, classes),
+            TargetKind::Numbers { each } => (each, 1),
+        };
+        let rows = samples * each;
         let whole = Shared(Rows {
             loss,
             rows,
             classes,
             outputs: self.at(a[0]),
-            labels: self.at(a[1]),
+            targets: match targets {
+                TargetKind::Classes { .. } => Targets::Classes(self.at(a[1]).cast_const().cast()),
+                TargetKind::Numbers { .. } => Targets::Numbers(self.at(a[1])),
+            },
             gradient: if gradient { self.at(a[3]) } else { null_mut() },
-            scale: args.scale as f32,
+            scale: (args.scale / each.max(1) as f64) as f32,
         });
         let isa = self.isa;
         let size = rows.div_ceil(CHUNKS).max(64);
@@ -365,7 +381,7 @@ impl Cpu {
                 // SAFETY: the contract was checked; each chunk has its own rows and its own place in `sums`.
                 unsafe {
                     part.outputs = part.outputs.add(start * classes);
-                    part.labels = part.labels.add(start);
+                    part.targets = part.targets.add(start);
                     if gradient {
                         part.gradient = part.gradient.add(start * classes);
                     }
@@ -373,13 +389,13 @@ impl Cpu {
                 }
             }
         });
-        let (mut loss, mut correct) = (0.0, 0.0);
+        let (mut loss, mut second) = (0.0, 0.0);
         for sum in &sums[..chunks] {
             loss += sum.loss;
-            correct += sum.correct;
+            second += sum.second;
         }
-        let metrics = self.at(a[2]);
-        for (i, value) in [loss, correct, rows as f64].into_iter().enumerate() {
+        let (metrics, each) = (self.at(a[2]), each.max(1) as f64);
+        for (i, value) in [loss / each, second / each, samples as f64].into_iter().enumerate() {
             // SAFETY: the contract was checked: three metrics.
             unsafe { *metrics.add(i) = (f64::from(*metrics.add(i)) + value) as f32 };
         }

@@ -5,14 +5,14 @@ use super::activate::{Behind, behind};
 use super::isa::Body;
 use super::simd::{Simd, vectors};
 use super::submit::Shared;
-use paceline_base::kernel::BufferId;
+use paceline_base::kernel::{BufferId, Slot};
 use paceline_base::op::Activation;
 
 /// Some elements of a sum. The summands are looked up as they are read: a list of pointers would have to be allocated.
 #[derive(Clone, Copy)]
 struct Sum<'a> {
     memory: *const f32,
-    slots: &'a [(usize, usize)],
+    slots: &'a [Slot],
     inputs: &'a [BufferId],
     y: *mut f32,
     range: (usize, usize),
@@ -23,7 +23,7 @@ impl Sum<'_> {
     /// Where a summand begins, at the first element of the range.
     #[inline(always)]
     fn from(&self, input: BufferId) -> *const f32 {
-        self.memory.wrapping_add(self.slots[input.0 as usize].0 + self.range.0)
+        self.memory.wrapping_byte_add(self.slots[input.0 as usize].at).wrapping_add(self.range.0)
     }
 
     /// # Safety

@@ -59,7 +59,7 @@ impl Reference {
         let (y, places) = maxima(pool, &y, f);
         self.output(args[2], &y);
         if codes {
-            self.write_codes(args[3 + usize::from(bias)], &places);
+            self.output(args[3 + usize::from(bias)], &places);
         }
     }
 

@@ -89,7 +89,7 @@ impl Reference {
     /// Moves the parameters `of[0]` with states `of[1..]` by `gradient`.
     fn move_parameters(&mut self, rule: &Rule, step: Step, l2: f64, gradient: &[f64], of: &[BufferId]) {
         for (i, &g) in gradient.iter().enumerate() {
-            let at: Vec<usize> = of.iter().map(|id| self.span(*id).start + i).collect();
+            let at: Vec<usize> = of.iter().map(|id| self.first(*id) + i).collect();
             apply(rule, step, l2, g, &at, &mut self.memory);
         }
     }

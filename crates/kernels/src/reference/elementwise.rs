@@ -101,7 +101,7 @@ impl Reference {
 
     /// Copies or adds a region.
     pub(super) fn walk(&mut self, walk: &Strided, add: bool, args: &[BufferId]) {
-        let (source, target) = (self.span(args[0]).start, self.span(args[1]).start);
+        let (source, target) = (self.first(args[0]), self.first(args[1]));
         walk.for_each(|from, to, run| {
             for i in 0..run {
                 let x = self.memory[source + from + i];

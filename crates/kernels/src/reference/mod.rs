@@ -7,6 +7,7 @@ mod batch_norm;
 mod conv;
 mod dense;
 mod elementwise;
+mod embedding;
 pub mod erf;
 mod loss;
 mod norm;
@@ -15,14 +16,15 @@ mod sparsify;
 mod update;
 
 use crate::contract;
-use crate::device::{Account, Busy, Device, Event, Put, Work};
+use crate::device::{Account, Busy, Device, Event, Put, Work, lent_length, returned_length};
 use crate::loans::{Loan, Loans};
 use batch_norm::BatchNormPart;
-use paceline_base::kernel::{Arena, BufferId, Call, Fusion, Kernel, StepArgs, Values};
+use bytemuck::{Pod, cast_slice, cast_slice_mut};
+use paceline_base::kernel::{Arena, BufferId, Call, Fusion, Kernel, Slot, StepArgs, Values};
 use paceline_base::op::Activation;
-use paceline_base::staging::{Lend, stage, values};
+use paceline_base::staging::{Lend, stage};
 use paceline_base::units::DType;
-use paceline_base::{Result, Staging};
+use paceline_base::{Error, Result, Staging};
 use std::time::Instant;
 
 /// All fusions that any device may declare.
@@ -51,7 +53,9 @@ const FUSIONS: [Fusion; 18] = [
 #[derive(Debug, Default)]
 pub struct Reference {
     memory: Vec<f64>,
-    slots: Vec<(usize, usize)>,
+    slots: Vec<Slot>,
+    /// By buffer: the elements that it holds.
+    lengths: Vec<usize>,
     loans: Loans,
     account: Account,
     fused: bool,
@@ -69,14 +73,36 @@ impl Reference {
         Self { fused: true, ..Self::default() }
     }
 
-    fn span(&self, buffer: BufferId) -> std::ops::Range<usize> {
-        let (offset, len) = self.slots[buffer.0 as usize];
-        offset..offset + len
+    fn slot(&self, buffer: BufferId) -> Slot {
+        self.slots[buffer.0 as usize]
+    }
+
+    /// The place of a buffer's first element in the memory, of a buffer of floats.
+    fn first(&self, buffer: BufferId) -> usize {
+        self.slot(buffer).at / size_of::<f64>()
+    }
+
+    /// All elements that a buffer holds.
+    fn typed<T: Pod>(&self, buffer: BufferId) -> &[T] {
+        let (at, size) = (self.slot(buffer).at, size_of::<T>());
+        cast_slice(&cast_slice::<f64, u8>(&self.memory)[at..at + size * self.lengths[buffer.0 as usize]])
+    }
+
+    /// All that a buffer has room for.
+    fn typed_mut<T: Pod>(&mut self, buffer: BufferId) -> &mut [T] {
+        let (Slot { at, len, .. }, size) = (self.slot(buffer), size_of::<T>());
+        cast_slice_mut(&mut cast_slice_mut::<f64, u8>(&mut self.memory)[at..at + size * len])
     }
 
     /// A copy of a buffer's first `len` elements: inputs are copied out, so that buffers may overlap.
     fn input(&self, buffer: BufferId, len: usize) -> Vec<f64> {
-        self.memory[self.span(buffer)][..len].to_vec()
+        self.typed(buffer)[..len].to_vec()
+    }
+
+    /// Takes buffers in the place of those there are.
+    fn take_slots(&mut self, arena: &Arena) {
+        self.slots = arena.slots.clone();
+        self.lengths = arena.slots.iter().map(|slot| slot.len).collect();
     }
 
     fn event(&mut self) -> Event {
@@ -84,9 +110,8 @@ impl Reference {
         Event(self.events)
     }
 
-    fn output(&mut self, buffer: BufferId, values: &[f64]) {
-        let start = self.span(buffer).start;
-        self.memory[start..start + values.len()].copy_from_slice(values);
+    fn output<T: Pod>(&mut self, buffer: BufferId, values: &[T]) {
+        self.typed_mut(buffer)[..values.len()].copy_from_slice(values);
     }
 }
 
@@ -104,18 +129,18 @@ impl Device for Reference {
     }
 
     fn allocate(&mut self, arena: &Arena) -> Result<()> {
-        contract::check_arena(arena)?;
-        self.memory = vec![0.0; arena.len];
-        self.slots = arena.slots.clone();
+        contract::check_arena(arena, DType::F64)?;
+        self.memory = vec![0.0; arena.bytes.div_ceil(size_of::<f64>())];
+        self.take_slots(arena);
         self.loans = Loans::default();
         Ok(())
     }
 
     fn reallocate(&mut self, arena: &Arena, _kept: usize) -> Result<()> {
-        contract::check_arena(arena)?;
+        contract::check_arena(arena, DType::F64)?;
         self.loans.check_none()?;
-        self.memory.resize(arena.len.max(self.memory.len()), 0.0);
-        self.slots = arena.slots.clone();
+        self.memory.resize(arena.bytes.div_ceil(size_of::<f64>()).max(self.memory.len()), 0.0);
+        self.take_slots(arena);
         Ok(())
     }
 
@@ -175,7 +200,9 @@ impl Device for Reference {
             Kernel::Activate { function, len } => self.activate(*function, *len, a),
             Kernel::ActivateBackward { function, len } => self.activate_backward(*function, *len, a),
             Kernel::Dropout { rate, layer, region, shape } => self.dropout(*rate, *layer, region, shape, a, args),
-            Kernel::Loss { loss, rows, classes, gradient } => self.loss(*loss, *rows, *classes, *gradient, a, args),
+            Kernel::EmbeddingForward(dims) => self.embedding_forward(dims, a)?,
+            Kernel::EmbeddingBackward(dims) => self.embedding_backward(dims, a)?,
+            Kernel::Loss { loss, targets, rows, gradient } => self.loss(*loss, *targets, *rows, *gradient, a, args),
             Kernel::Copy(walk) => self.walk(walk, false, a),
             Kernel::Add(walk) => self.walk(walk, true, a),
             Kernel::Zero { len } => self.output(a[0], &vec![0.0; *len]),
@@ -194,49 +221,89 @@ impl Device for Reference {
     }
 
     fn load_all(&mut self, buffer: BufferId, fill: &mut dyn FnMut(&mut Put<'_>)) -> Result<()> {
-        self.loans.check("a load", buffer, self.slots[buffer.0 as usize], true);
-        let span = self.span(buffer);
-        let all = &mut self.memory[span];
+        let slot = self.slot(buffer);
+        self.loans.check("a load", buffer, slot, true);
+        let mut end = 0;
         fill(&mut |at, values| {
-            let to = &mut all[at..];
+            let to = at..at + values.len();
+            end = end.max(to.end);
+            let of = |dtype| assert_eq!(slot.dtype, dtype, "values of another type than those of buffer {}", buffer.0);
             match values {
                 Values::U8 { bytes, scale, offset } => {
+                    of(DType::F64);
                     // In f32, as the data promises: every device then holds the same inputs.
-                    for (to, byte) in to[..bytes.len()].iter_mut().zip(bytes) {
+                    for (to, byte) in self.typed_mut::<f64>(buffer)[to].iter_mut().zip(bytes) {
                         *to = f64::from(f32::from(*byte) * scale + offset);
                     }
                 }
-                Values::F32(from) => to[..from.len()].iter_mut().zip(from).for_each(|(to, x)| *to = f64::from(*x)),
-                Values::F64(from) => to[..from.len()].copy_from_slice(from),
+                Values::F32(from) => {
+                    of(DType::F64);
+                    let to = &mut self.typed_mut::<f64>(buffer)[to];
+                    to.iter_mut().zip(from).for_each(|(to, x)| *to = f64::from(*x));
+                }
+                Values::F64(from) => {
+                    of(DType::F64);
+                    self.typed_mut(buffer)[to].copy_from_slice(from);
+                }
+                Values::Bytes(from) => {
+                    of(DType::U8);
+                    self.typed_mut(buffer)[to].copy_from_slice(from);
+                }
+                Values::U32(from) => {
+                    of(DType::U32);
+                    self.typed_mut(buffer)[to].copy_from_slice(from);
+                }
+                Values::U64(from) => {
+                    of(DType::U64);
+                    self.typed_mut(buffer)[to].copy_from_slice(from);
+                }
             }
         });
+        if slot.varies {
+            self.lengths[buffer.0 as usize] = end;
+        }
         Ok(())
     }
 
     fn read(&mut self, buffer: BufferId, out: &mut [f64]) -> Result<()> {
-        self.loans.check("a read", buffer, self.slots[buffer.0 as usize], false);
-        let span = self.span(buffer);
-        out.copy_from_slice(&self.memory[span][..out.len()]);
+        let slot = self.slot(buffer);
+        self.loans.check("a read", buffer, slot, false);
+        match slot.dtype {
+            DType::F32 => return Err(Error::internal("a buffer of f32 on a device that computes in f64")),
+            DType::F64 => out.copy_from_slice(&self.typed(buffer)[..out.len()]),
+            DType::U8 => out.iter_mut().zip(self.typed::<u8>(buffer)).for_each(|(out, x)| *out = f64::from(*x)),
+            DType::U32 => out.iter_mut().zip(self.typed::<u32>(buffer)).for_each(|(out, x)| *out = f64::from(*x)),
+            DType::U64 => out.iter_mut().zip(self.typed::<u64>(buffer)).for_each(|(out, x)| *out = *x as f64),
+        }
         Ok(())
     }
 
     fn pack(&mut self, buffer: BufferId, lend: Lend) -> Result<Event> {
         let event = self.event();
-        self.loans.lend(buffer, self.slots[buffer.0 as usize], lend, event);
+        self.loans.lend(buffer, self.slot(buffer), lend, event);
         Ok(event)
     }
 
     fn take_packed(&mut self, event: Event) -> Result<Staging> {
         let Loan { buffer, lend, .. } = self.loans.take(event)?;
-        let copy = stage(&self.memory[self.span(buffer)]);
+        let slot = self.slot(buffer);
+        let copy = match slot.dtype {
+            DType::F32 => return Err(Error::internal("a buffer of f32 on a device that computes in f64")),
+            DType::F64 => stage(self.typed_mut::<f64>(buffer)),
+            DType::U8 => stage(self.typed_mut::<u8>(buffer)),
+            DType::U32 => stage(self.typed_mut::<u32>(buffer)),
+            DType::U64 => stage(self.typed_mut::<u64>(buffer)),
+        };
+        let copy = lent_length(copy, &slot, lend, self.lengths[buffer.0 as usize]);
         Ok(if lend.writes() { copy } else { copy.into_read_only() })
     }
 
     fn unpack(&mut self, buffer: BufferId, staging: Staging) -> Result<()> {
         self.loans.give_back(buffer, staging.is_writable());
-        let span = self.span(buffer);
-        assert_eq!((staging.dtype(), staging.len()), (DType::F64, span.len()), "a staging of another buffer came back");
-        self.memory[span].copy_from_slice(values(&staging));
+        let slot = self.slot(buffer);
+        self.lengths[buffer.0 as usize] = returned_length(&staging, &slot);
+        let bytes = staging.bytes();
+        cast_slice_mut::<f64, u8>(&mut self.memory)[slot.at..slot.at + bytes.len()].copy_from_slice(bytes);
         Ok(())
     }
 

@@ -1,7 +1,4 @@
 //! Pools: for every output, the places of its window in the input.
-//!
-//! The codes of maxima are bytes, four to an element of their buffer. Here an element is the number Σ code · 256ᵏ, so that the buffer stays one
-//! of numbers.
 
 use super::Reference;
 use super::conv::places;
@@ -60,17 +57,9 @@ pub(super) fn spread(d: &PoolDims, dy: &[f64], codes: &[u8]) -> Vec<f64> {
 }
 
 impl Reference {
-    /// Packs codes, four to an element.
-    pub(super) fn write_codes(&mut self, buffer: BufferId, codes: &[u8]) {
-        let number = |four: &[u8]| four.iter().rev().fold(0.0, |sum, code| sum * 256.0 + f64::from(*code));
-        let packed: Vec<f64> = codes.chunks(4).map(number).collect();
-        self.output(buffer, &packed);
-    }
-
     /// The first `len` codes of a buffer.
     pub(super) fn read_codes(&self, buffer: BufferId, len: usize) -> Vec<u8> {
-        let packed = self.input(buffer, len.div_ceil(4));
-        (0..len).map(|i| (packed[i / 4] as u32).to_le_bytes()[i % 4]).collect()
+        self.typed::<u8>(buffer)[..len].to_vec()
     }
 
     /// The maximum of each window, and where it was
@@ -78,7 +67,7 @@ impl Reference {
         let (y, places) = maxima(dims, &self.input(args[0], dims.input_len()), None);
         self.output(args[1], &y);
         if codes {
-            self.write_codes(args[2], &places);
+            self.output(args[2], &places);
         }
     }
 

@@ -68,11 +68,11 @@ impl Reference {
         let step = Step::new(step);
         for segment in segments {
             for i in segment.start..segment.start + segment.len {
-                let gradient = self.memory[self.span(args[1]).start + i];
+                let gradient = self.memory[self.first(args[1]) + i];
                 let at: Vec<usize> = [&args[..1], &args[2..2 + rule.states().len()]]
                     .concat()
                     .iter()
-                    .map(|id| self.span(*id).start + i)
+                    .map(|id| self.first(*id) + i)
                     .collect();
                 apply(rule, step, segment.l2, gradient, &at, &mut self.memory);
             }

@@ -4,20 +4,21 @@ use super::{content, copy};
 use crate::contract::{Argument, check_arena, check_each};
 use crate::device::{Busy, Device, Event, Put, Work};
 use crate::loans::Loans;
-use paceline_base::kernel::{Arena, BufferId, Call, Fusion, Kernel, StepArgs, Values};
+use paceline_base::kernel::{Arena, BufferId, Call, Fusion, Kernel, Slot, StepArgs, Values};
 use paceline_base::staging::Lend;
 use paceline_base::units::DType;
 use paceline_base::{Result, Staging};
 use std::cell::RefCell;
+use std::ops::Range;
 use std::time::Instant;
 
 /// Wraps a device. Loans are copies in memory of their own, while the buffer itself holds NaN; so does a buffer whose life has ended. What reads
 /// such a buffer is refused, and what gets by gives NaN.
 pub struct Checked<D> {
     inner: D,
-    slots: Vec<(usize, usize)>,
+    slots: Vec<Slot>,
     loans: Loans,
-    /// By element of the arena: the buffer that was freed there last, if nothing was written since.
+    /// By byte of the arena: the buffer that was freed there last, if nothing was written since.
     freed: RefCell<Vec<Option<BufferId>>>,
 }
 
@@ -27,18 +28,29 @@ impl<D: Device> Checked<D> {
         Self { inner, slots: Vec::new(), loans: Loans::default(), freed: RefCell::default() }
     }
 
-    fn slot(&self, buffer: BufferId) -> (usize, usize) {
+    fn slot(&self, buffer: BufferId) -> Slot {
         self.slots[buffer.0 as usize]
     }
 
-    /// Fills a buffer with NaN.
-    fn poison(&mut self, buffer: BufferId) -> Result<()> {
-        let nan = vec![f64::NAN; self.slot(buffer).1];
-        self.inner.load(buffer, 0, Values::F64(&nan))
+    /// The bytes of a buffer.
+    fn bytes(&self, buffer: BufferId) -> Range<usize> {
+        let slot = self.slot(buffer);
+        slot.at..slot.at + slot.bytes_of(slot.len)
     }
 
-    /// Panics if the elements `start..end` were freed; with `written` they are in use again.
-    fn use_elements(&self, what: &str, buffer: BufferId, start: usize, end: usize, written: bool) {
+    /// Fills a buffer with NaN, or with the largest index.
+    fn poison(&mut self, buffer: BufferId) -> Result<()> {
+        let Slot { len, dtype, .. } = self.slot(buffer);
+        match dtype {
+            DType::F32 | DType::F64 => self.inner.load(buffer, 0, Values::F64(&vec![f64::NAN; len])),
+            DType::U8 => self.inner.load(buffer, 0, Values::Bytes(&vec![u8::MAX; len])),
+            DType::U32 => self.inner.load(buffer, 0, Values::U32(&vec![u32::MAX; len])),
+            DType::U64 => self.inner.load(buffer, 0, Values::U64(&vec![u64::MAX; len])),
+        }
+    }
+
+    /// Panics if the bytes `start..end` were freed; with `written` they are in use again.
+    fn use_bytes(&self, what: &str, buffer: BufferId, start: usize, end: usize, written: bool) {
         let mut freed = self.freed.borrow_mut();
         if written {
             freed[start..end].fill(None);
@@ -48,8 +60,8 @@ impl<D: Device> Checked<D> {
     }
 
     fn use_buffer(&self, what: &str, buffer: BufferId, written: bool) {
-        let (start, len) = self.slot(buffer);
-        self.use_elements(what, buffer, start, start + len, written);
+        let Range { start, end } = self.bytes(buffer);
+        self.use_bytes(what, buffer, start, end, written);
     }
 }
 
@@ -67,20 +79,20 @@ impl<D: Device> Device for Checked<D> {
     }
 
     fn allocate(&mut self, arena: &Arena) -> Result<()> {
-        check_arena(arena)?;
+        check_arena(arena, self.dtype())?;
         self.slots = arena.slots.clone();
-        self.freed = RefCell::new(vec![None; arena.len]);
+        self.freed = RefCell::new(vec![None; arena.bytes]);
         self.inner.allocate(arena)
     }
 
     fn reallocate(&mut self, arena: &Arena, kept: usize) -> Result<()> {
-        check_arena(arena)?;
+        check_arena(arena, self.dtype())?;
         self.loans.check_none()?;
         self.inner.reallocate(arena, kept)?;
         self.slots = arena.slots.clone();
         let mut freed = self.freed.borrow_mut();
         let len = freed.len();
-        freed.resize(arena.len.max(len), None);
+        freed.resize(arena.bytes.max(len), None);
         freed[kept..].fill(None);
         Ok(())
     }
@@ -102,12 +114,12 @@ impl<D: Device> Device for Checked<D> {
         // What is read first: what is written in place may be the same.
         check_each(call, &self.slots, &self.loans, |Argument { what, buffer, start, end, reads, .. }| {
             if reads {
-                self.use_elements(&format!("{name} ({what})"), buffer, start, end, false);
+                self.use_bytes(&format!("{name} ({what})"), buffer, start, end, false);
             }
         });
         check_each(call, &self.slots, &self.loans, |Argument { what, buffer, start, end, writes, .. }| {
             if writes {
-                self.use_elements(what, buffer, start, end, true);
+                self.use_bytes(what, buffer, start, end, true);
             }
         });
         self.inner.submit(call, args)
@@ -162,6 +174,9 @@ impl<D: Device> Device for Checked<D> {
             let poisoned = match content(&now) {
                 Values::F32(v) => v.iter().all(|x| x.is_nan()),
                 Values::F64(v) => v.iter().all(|x| x.is_nan()),
+                Values::Bytes(v) => v.iter().all(|x| *x == u8::MAX),
+                Values::U32(v) => v.iter().all(|x| *x == u32::MAX),
+                Values::U64(v) => v.iter().all(|x| *x == u64::MAX),
                 Values::U8 { .. } => false,
             };
             assert!(poisoned, "buffer {} was written while it was lent", buffer.0);
@@ -185,9 +200,8 @@ impl<D: Device> Device for Checked<D> {
     }
 
     fn retire(&mut self, buffer: BufferId) -> Result<()> {
-        let (start, len) = self.slot(buffer);
-        self.loans.check("the end", buffer, (start, len), true);
-        self.freed.borrow_mut()[start..start + len].fill(Some(buffer));
+        self.loans.check("the end", buffer, self.slot(buffer), true);
+        self.freed.borrow_mut()[self.bytes(buffer)].fill(Some(buffer));
         self.poison(buffer)?;
         self.inner.retire(buffer)
     }

@@ -8,17 +8,25 @@ pub use queued::Queued;
 
 use paceline_base::Staging;
 use paceline_base::kernel::Values;
-use paceline_base::staging::{Lend, stage, values};
+use paceline_base::staging::{Element, Lend, stage, values};
 use paceline_base::units::DType;
 
-/// Host memory apart from the device's: a copy of what is to be read, and nothing but NaN where the content does not count.
+/// Host memory apart from the device's: a copy of what is to be read, and nothing but NaN, or the largest index, where the content does not count.
 fn copy(staging: &Staging, lend: Lend) -> Staging {
-    let copy = match (staging.dtype(), lend) {
-        (DType::F32, Lend::Overwrite) => stage(&vec![f32::NAN; staging.len()]),
-        (DType::F64, Lend::Overwrite) => stage(&vec![f64::NAN; staging.len()]),
-        (DType::F32, _) => stage(values::<f32>(staging)),
-        (DType::F64, _) => stage(values::<f64>(staging)),
+    fn apart<T: Element>(staging: &Staging, lend: Lend, poison: T) -> Staging {
+        match lend {
+            Lend::Overwrite => stage(&vec![poison; staging.len()]),
+            _ => stage(values::<T>(staging)),
+        }
+    }
+    let copy = match staging.dtype() {
+        DType::F32 => apart(staging, lend, f32::NAN),
+        DType::F64 => apart(staging, lend, f64::NAN),
+        DType::U8 => apart(staging, lend, u8::MAX),
+        DType::U32 => apart(staging, lend, u32::MAX),
+        DType::U64 => apart(staging, lend, u64::MAX),
     };
+    let copy = if staging.varies() { copy.varying() } else { copy };
     if lend.writes() { copy } else { copy.into_read_only() }
 }
 
@@ -27,5 +35,8 @@ fn content(staging: &Staging) -> Values<'_> {
     match staging.dtype() {
         DType::F32 => Values::F32(values(staging)),
         DType::F64 => Values::F64(values(staging)),
+        DType::U8 => Values::Bytes(values(staging)),
+        DType::U32 => Values::U32(values(staging)),
+        DType::U64 => Values::U64(values(staging)),
     }
 }

@@ -4,7 +4,7 @@ use super::{content, copy};
 use crate::contract::{self, check_arena};
 use crate::device::{Busy, Device, Event, Put, Work};
 use crate::loans::Loans;
-use paceline_base::kernel::{Arena, BufferId, Call, Fusion, Kernel, StepArgs, Values};
+use paceline_base::kernel::{Arena, BufferId, Call, Fusion, Kernel, Slot, StepArgs, Values};
 use paceline_base::staging::Lend;
 use paceline_base::units::DType;
 use paceline_base::{Error, Result, Staging};
@@ -54,7 +54,7 @@ pub struct Queued<D> {
     lag: u64,
     about: (String, DType, Vec<Fusion>),
     bytes: (usize, usize),
-    slots: Vec<(usize, usize)>,
+    slots: Vec<Slot>,
     loans: Loans,
     work: Work,
 }
@@ -172,6 +172,9 @@ enum Kept {
     U8(Vec<u8>, f32, f32),
     F32(Vec<f32>),
     F64(Vec<f64>),
+    Bytes(Vec<u8>),
+    U32(Vec<u32>),
+    U64(Vec<u64>),
 }
 
 impl Kept {
@@ -180,6 +183,9 @@ impl Kept {
             Values::U8 { bytes, scale, offset } => Self::U8(bytes.to_vec(), scale, offset),
             Values::F32(v) => Self::F32(v.to_vec()),
             Values::F64(v) => Self::F64(v.to_vec()),
+            Values::Bytes(v) => Self::Bytes(v.to_vec()),
+            Values::U32(v) => Self::U32(v.to_vec()),
+            Values::U64(v) => Self::U64(v.to_vec()),
         }
     }
 
@@ -188,6 +194,9 @@ impl Kept {
             Self::U8(bytes, scale, offset) => Values::U8 { bytes, scale: *scale, offset: *offset },
             Self::F32(v) => Values::F32(v),
             Self::F64(v) => Values::F64(v),
+            Self::Bytes(v) => Values::Bytes(v),
+            Self::U32(v) => Values::U32(v),
+            Self::U64(v) => Values::U64(v),
         }
     }
 }
@@ -206,7 +215,7 @@ impl<D: Device + 'static> Device for Queued<D> {
     }
 
     fn allocate(&mut self, arena: &Arena) -> Result<()> {
-        check_arena(arena)?;
+        check_arena(arena, self.about.1)?;
         self.slots = arena.slots.clone();
         let arena = arena.clone();
         self.bytes.0 = self.ask(move |device| {
@@ -217,7 +226,7 @@ impl<D: Device + 'static> Device for Queued<D> {
     }
 
     fn reallocate(&mut self, arena: &Arena, kept: usize) -> Result<()> {
-        check_arena(arena)?;
+        check_arena(arena, self.about.1)?;
         self.loans.check_none()?;
         self.slots = arena.slots.clone();
         let arena = arena.clone();

@@ -4,8 +4,9 @@
 
 pub(crate) mod shapes;
 
-use paceline_base::kernel::{Arena, BufferId, Call, Kernel, StepArgs, Values};
+use paceline_base::kernel::{Arena, BufferId, Call, Elements, Kernel, Slot, StepArgs, Values};
 use paceline_base::random::{Stream, Use};
+use paceline_base::units::DType;
 use paceline_kernels::tuning::Blocks;
 use paceline_kernels::{Cpu, CpuOptions, Device, Isa, Reference, Tuning};
 
@@ -93,17 +94,26 @@ pub(crate) fn run_on(
     buffers: &[Vec<f64>],
     step: &StepArgs,
 ) -> Vec<Vec<f64>> {
-    let (mut slots, mut len) = (Vec::new(), 3);
-    for buffer in buffers {
-        slots.push((len, buffer.len()));
-        len += buffer.len() + 5; // odd places: kernels may not rely on alignment
-    }
-    let whole = slots.len() as u32;
-    slots.push((0, len));
-    device.allocate(&Arena { len, slots: slots.clone() }).unwrap();
-    device.load(BufferId(whole), 0, Values::F64(&vec![77.0; len])).unwrap();
+    let elements = |buffer: usize| {
+        let of_call = |(kernel, args): &(Kernel, Vec<usize>)| {
+            args.iter().position(|arg| *arg == buffer).map(|argument| kernel.elements(argument))
+        };
+        calls.iter().find_map(of_call).unwrap_or(Elements::Float)
+    };
+    let float = device.dtype();
+    let (mut slots, mut bytes) = (Vec::new(), 3 * float.size());
     for (i, buffer) in buffers.iter().enumerate() {
-        device.load(BufferId(i as u32), 0, Values::F64(buffer)).unwrap();
+        let dtype = elements(i).dtype(float);
+        let slot = Slot::new(bytes.next_multiple_of(dtype.size()), buffer.len(), dtype);
+        slots.push(slot);
+        bytes = (slot.at + slot.bytes_of(slot.len)).next_multiple_of(float.size()) + 5 * float.size(); // odd places: kernels may not rely on alignment
+    }
+    let whole = BufferId(slots.len() as u32);
+    slots.push(Slot::new(0, bytes, DType::U8));
+    device.allocate(&Arena { bytes, slots: slots.clone() }).unwrap();
+    device.load(whole, 0, Values::Bytes(&vec![77; bytes])).unwrap();
+    for (i, buffer) in buffers.iter().enumerate() {
+        load(&mut *device, BufferId(i as u32), slots[i].dtype, buffer);
     }
     let call = |(kernel, args): &(Kernel, Vec<usize>)| Call {
         kernel: kernel.clone(),
@@ -115,13 +125,30 @@ pub(crate) fn run_on(
         let event = device.submit(call, step).unwrap();
         device.wait(event).unwrap();
     }
-    let mut all = vec![0.0; len];
-    device.read(BufferId(whole), &mut all).unwrap();
+    let mut all = vec![0.0; bytes];
+    device.read(whole, &mut all).unwrap();
     for (i, value) in all.iter().enumerate() {
-        let inside = slots[..buffers.len()].iter().any(|(at, n)| (*at..at + n).contains(&i));
-        assert!(inside || *value == 77.0, "{which} wrote outside its buffers, at {i}");
+        let inside =
+            slots[..buffers.len()].iter().any(|slot| (slot.at..slot.at + slot.bytes_of(slot.len)).contains(&i));
+        assert!(inside || *value == 77.0, "{which} wrote outside its buffers, at byte {i}");
     }
-    slots[..buffers.len()].iter().map(|(at, n)| all[*at..at + n].to_vec()).collect()
+    let content = |(i, buffer): (usize, &Vec<f64>)| {
+        let mut content = vec![0.0; buffer.len()];
+        device.read(BufferId(i as u32), &mut content).unwrap();
+        content
+    };
+    buffers.iter().enumerate().map(content).collect()
+}
+
+/// Loads numbers as elements of a buffer's type.
+pub(crate) fn load(device: &mut dyn Device, buffer: BufferId, dtype: DType, values: &[f64]) {
+    match dtype {
+        DType::F32 | DType::F64 => device.load(buffer, 0, Values::F64(values)),
+        DType::U8 => device.load(buffer, 0, Values::Bytes(&values.iter().map(|x| *x as u8).collect::<Vec<_>>())),
+        DType::U32 => device.load(buffer, 0, Values::U32(&values.iter().map(|x| *x as u32).collect::<Vec<_>>())),
+        DType::U64 => device.load(buffer, 0, Values::U64(&values.iter().map(|x| *x as u64).collect::<Vec<_>>())),
+    }
+    .unwrap();
 }
 
 /// Random values in ±1 that f32 holds exactly.
@@ -147,26 +174,14 @@ pub(crate) fn same_bits(what: &str, got: &[f64], expected: &[f64]) {
     }
 }
 
-/// The codes of a pool as a device keeps them, four to an element: numbers on the reference device, raw bytes elsewhere. (Reading goes through
-/// f64, which keeps the bits of an f32 that holds places below 128 and dead ones.)
-pub(crate) fn codes_of(which: Which, elements: &[f64], count: usize) -> Vec<u8> {
-    let bytes = |x: &f64| match which {
-        Which::Reference => (*x as u32).to_le_bytes(),
-        Which::Cpu(..) => (*x as f32).to_bits().to_le_bytes(),
-    };
-    elements.iter().flat_map(bytes).take(count).collect()
+/// The codes of a pool.
+pub(crate) fn codes_of(elements: &[f64]) -> Vec<u8> {
+    elements.iter().map(|x| *x as u8).collect()
 }
 
-/// The elements that hold these codes on a device.
-pub(crate) fn as_codes(which: Which, codes: &[u8]) -> Vec<f64> {
-    let element = |four: &[u8]| {
-        let bits = four.iter().rev().fold(0, |all, code| all << 8 | u32::from(*code));
-        match which {
-            Which::Reference => f64::from(bits),
-            Which::Cpu(..) => f64::from(f32::from_bits(bits)),
-        }
-    };
-    codes.chunks(4).map(element).collect()
+/// The elements that stand for these codes.
+pub(crate) fn as_codes(codes: &[u8]) -> Vec<f64> {
+    codes.iter().map(|x| f64::from(*x)).collect()
 }
 
 /// Runs calls on every device: `Reference` gives the expected buffers, those of the list are compared, and all `Cpu`s of one instruction set

@@ -101,7 +101,7 @@ impl Cluster {
             TaskKind::Compute(call) | TaskKind::Update(call) => {
                 (KernelShape::of(&call.kernel), call.kernel.flops(), call.kernel.traffic())
             }
-            TaskKind::Load { .. } => (KernelShape::load(task.size), 0.0, task.size as f64),
+            TaskKind::Load { .. } | TaskKind::LoadLists { .. } => (KernelShape::load(task.size), 0.0, task.size as f64),
             // A few numbers; what it costs is in every step, and measured with it.
             _ => return 0.0,
         };

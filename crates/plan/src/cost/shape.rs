@@ -166,7 +166,10 @@ impl KernelShape {
                 &[*len],
             ),
             Kernel::Dropout { region, .. } => Self::new(kernel.name(), &[region.len()]),
-            Kernel::Loss { rows, classes, .. } => Self::new(kernel.name(), &[*rows, *classes]),
+            Kernel::EmbeddingForward(d) | Kernel::EmbeddingBackward(d) => {
+                Self::new(kernel.name(), &[d.rows, d.entries, d.table_rows, d.columns])
+            }
+            Kernel::Loss { rows, targets, .. } => Self::new(kernel.name(), &[*rows, targets.outputs()]),
             Kernel::Copy(walk) | Kernel::Add(walk) => Self::new(kernel.name(), &[walk.len()]),
             Kernel::Zero { len } => Self::new(kernel.name(), &[*len]),
             Kernel::Sparsify { len, .. } => Self::new(kernel.name(), &[*len]),

@@ -121,7 +121,7 @@ impl<'a> Lowering<'a> {
                 .nodes
                 .last()
                 .and_then(|n| n.op.loss())
-                .map_or_else(Arc::default, |loss| loss.metrics().into()),
+                .map_or_else(Arc::default, |loss| loss.metrics(graph.targets).into()),
             uses: vec![Vec::new(); nodes],
             splits: plan.splits(graph),
             buckets: Vec::new(),
@@ -429,12 +429,14 @@ impl Step<'_> {
             training: self.training,
             parts: &micro.parts[node],
             holders: &micro.holders[node],
+            lists: &self.lowering.settings.lists,
         }
     }
 
     fn tensor<'s>(&'s self, micro: &'s Micro, node: NodeId) -> Tensor<'s> {
         let Lowering { graph, readers, .. } = self.lowering;
-        Tensor { graph, node, micro: self.number, readers: &readers[node], parts: &micro.parts }
+        let lists = &self.lowering.settings.lists;
+        Tensor { graph, node, micro: self.number, readers: &readers[node], parts: &micro.parts, lists }
     }
 
     /// By part and input: where an operator finds what it reads.

@@ -30,6 +30,7 @@ use paceline_base::Result;
 use paceline_base::kernel::DeviceKind;
 use paceline_base::optim::Rule;
 use paceline_graph::Graph;
+use std::sync::Arc;
 
 /// The batch sizes to plan for: full, last partial, evaluation. Planned before the first step, never after.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -90,12 +91,69 @@ pub struct Settings {
     pub defer_updates: bool,
     /// Whether a batch is computed at once.
     pub micro_batches: MicroBatches,
+    /// How much room lists of indices have; of no meaning for dense samples.
+    pub lists: ListRoom,
+}
+
+/// As many of the longest lists are looked at one by one: batches are seldom larger.
+const BATCHED: usize = 1 << 16;
+
+/// How many indices there is room for in the lists of some samples. Memory grows with it, between steps.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListRoom {
+    /// In every list beyond those of `longest`, on the average.
+    per_list: usize,
+    /// By number of lists: what so many of the longest have together.
+    longest: Arc<[usize]>,
+    /// Lists, and the most indices that so many had together.
+    marks: Vec<(usize, usize)>,
+}
+
+impl ListRoom {
+    /// Room for lists of this length, on the average.
+    pub fn new(per_list: usize) -> Self {
+        Self { per_list, ..Self::default() }
+    }
+
+    /// Room for any choice of lists of these lengths, each of which is chosen at most once.
+    pub fn of_lengths(lengths: impl IntoIterator<Item = usize>) -> Self {
+        let mut lengths: Vec<usize> = lengths.into_iter().collect();
+        lengths.sort_unstable_by(|a, b| b.cmp(a));
+        lengths.truncate(BATCHED);
+        let per_list = lengths.last().copied().unwrap_or(0);
+        let sums = lengths.iter().scan(0, |sum: &mut usize, length| {
+            *sum = sum.saturating_add(*length);
+            Some(*sum)
+        });
+        Self { per_list, longest: sums.collect(), marks: Vec::new() }
+    }
+
+    /// Room in so many lists together.
+    pub fn entries(&self, lists: usize) -> usize {
+        let known = lists.min(self.longest.len());
+        let longest = known.checked_sub(1).map_or(0, |at| self.longest[at]);
+        let marked = self.marks.iter().filter(|mark| mark.0 <= lists).map(|mark| mark.1).max();
+        (lists - known).saturating_mul(self.per_list).saturating_add(longest).max(marked.unwrap_or(0))
+    }
+
+    /// Makes room for so many indices in so many lists, with a quarter to spare.
+    pub(crate) fn raise(&mut self, lists: usize, entries: usize) {
+        let room = self.entries(lists).max(entries.saturating_add(entries / 4));
+        self.marks.retain(|mark| mark.0 != lists);
+        self.marks.push((lists, room));
+    }
 }
 
 impl Settings {
     /// Whole batches, and every update in its own step.
     pub fn new(rule: Rule, kind: DeviceKind) -> Self {
-        Self { rule, devices: Devices::alike(kind), defer_updates: false, micro_batches: MicroBatches::One }
+        Self {
+            rule,
+            devices: Devices::alike(kind),
+            defer_updates: false,
+            micro_batches: MicroBatches::One,
+            lists: ListRoom::default(),
+        }
     }
 }
 

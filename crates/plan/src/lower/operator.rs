@@ -3,14 +3,16 @@
 //! A part's launches run as they come, up to its first sum over parts; what follows waits until all parts have come so far. The
 //! sum is taken on each rank in part order, then among the ranks in rank order, so that all of them go on with the same bits.
 
+use super::ListRoom;
 use super::segment::Builder;
 use super::tensor::{Pieces, Produced};
 use crate::key::{BufferKey, BufferRole, SegmentKey};
 use crate::plan::Part;
 use crate::schedule::{Segment, TaskKind, metrics, param_buffer};
 use paceline_base::collective::Collective;
-use paceline_base::kernel::Kernel;
+use paceline_base::kernel::{Elements, Kernel};
 use paceline_base::region::{Region, Strided};
+use paceline_base::sample::{IndexWidth, TargetKind};
 use paceline_graph::ops::{Launch, Local, Role, batched};
 use paceline_graph::{Graph, Node, NodeId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -27,6 +29,8 @@ pub(super) struct Operator<'a> {
     pub parts: &'a [Part],
     /// By parameter and part: the part by which the parameter's buffers are called.
     pub holders: &'a [Vec<u32>],
+    /// Room for lists of indices.
+    pub lists: &'a ListRoom,
 }
 
 /// What its forward pass leaves for its readers and for its backward pass.
@@ -62,7 +66,7 @@ struct Pass<'a> {
     /// Of the piece that each part made.
     output_grads: Vec<Option<BufferKey>>,
     input_grads: Vec<Vec<Option<BufferKey>>>,
-    labels: BTreeMap<(usize, Region), BufferKey>,
+    targets: BTreeMap<(usize, Region), BufferKey>,
     /// Parameter gradients that already hold something: the next part adds to them.
     written: BTreeSet<BufferKey>,
     /// Launches of each part from a sum over parts on.
@@ -96,7 +100,7 @@ impl<'a> Operator<'a> {
             forward,
             output_grads: none(),
             input_grads: vec![none(); self.n().inputs.len()],
-            labels: BTreeMap::new(),
+            targets: BTreeMap::new(),
             written: BTreeSet::new(),
             pending: Vec::new(),
         }
@@ -145,10 +149,11 @@ impl<'a> Operator<'a> {
                     layer: node,
                     training: self.training,
                     input_grads: &wanted,
+                    entries: self.lists.entries(needs.output.range(0).len()),
                 };
-                for (i, len) in n.op.saved(&local).into_iter().enumerate() {
-                    let kept = pass.builder.buffer(rank, BufferRole::Saved(i as u16), index, len);
-                    pass.forward.saved[index].push((kept, len));
+                for (i, saved) in n.op.saved(&local).into_iter().enumerate() {
+                    let kept = pass.builder.typed_buffer(rank, BufferRole::Saved(i as u16), index, saved, false);
+                    pass.forward.saved[index].push((kept, saved.1));
                 }
                 if moves {
                     pass.copy_moved(index);
@@ -193,8 +198,15 @@ impl<'a> Operator<'a> {
             if n.op.passes_gradient() {
                 continue;
             }
-            let local =
-                Local { needs, shape: &shape, inputs: &shapes, layer: node, training: true, input_grads: &wanted };
+            let local = Local {
+                needs,
+                shape: &shape,
+                inputs: &shapes,
+                layer: node,
+                training: true,
+                input_grads: &wanted,
+                entries: self.lists.entries(needs.output.range(0).len()),
+            };
             pass.begin(index, n.op.backward(&local));
         }
         pass.finish();
@@ -286,9 +298,10 @@ impl Pass<'_> {
                 ),
                 Role::Metrics => {
                     let loss = self.operator.graph.nodes[self.operator.node].op.loss();
-                    (metrics(*rank), loss.map_or(0, |loss| loss.metrics().len()))
+                    let targets = self.operator.graph.targets;
+                    (metrics(*rank), loss.map_or(0, |loss| loss.metrics(targets).len()))
                 }
-                Role::Labels => (self.labels(index), needs.output.len()),
+                Role::Targets => self.targets(index),
                 Role::ParamGrad(i) => {
                     let (grad, len) = (self.param(BufferRole::ParamGrad(i as u16), i, index), self.len(i, index));
                     if self.written.insert(grad) {
@@ -320,17 +333,22 @@ impl Pass<'_> {
         self.operator.parts[part].needs.params[param].as_ref().map_or(0, Region::len)
     }
 
-    /// The labels of a part's samples, loaded once on each rank.
-    fn labels(&mut self, index: usize) -> BufferKey {
+    /// The targets of a part's samples, loaded once on each rank; and how many.
+    fn targets(&mut self, index: usize) -> (BufferKey, usize) {
         let Part { rank, needs } = &self.operator.parts[index];
-        let rows = &needs.output;
-        if let Some(&buffer) = self.labels.get(&(*rank, rows.clone())) {
-            return buffer;
+        let (rows, targets) = (&needs.output, self.operator.graph.targets);
+        let len = rows.len() * targets.each();
+        if let Some(&buffer) = self.targets.get(&(*rank, rows.clone())) {
+            return (buffer, len);
         }
-        let buffer = self.builder.buffer(*rank, BufferRole::Labels, index, rows.len());
-        self.builder.task(*rank, 0, TaskKind::LoadLabels { buffer, rows: rows.range(0) }, rows.len());
-        self.labels.insert((*rank, rows.clone()), buffer);
-        buffer
+        let elements = match targets {
+            TargetKind::Classes { .. } => Elements::Index(IndexWidth::Bits32),
+            TargetKind::Numbers { .. } => Elements::Float,
+        };
+        let buffer = self.builder.typed_buffer(*rank, BufferRole::Targets, index, (elements, len), false);
+        self.builder.task(*rank, 0, TaskKind::LoadTargets { buffer, rows: rows.range(0), targets }, len);
+        self.targets.insert((*rank, rows.clone()), buffer);
+        (buffer, len)
     }
 
     /// Of several parts on one rank that move the same values, the first does it; the others read and move a copy that is

@@ -3,7 +3,7 @@
 use crate::key::{BufferKey, BufferRole, SegmentKey};
 use crate::schedule::{Buffer, Segment, Task, TaskKind};
 use paceline_base::collective::Exchange;
-use paceline_base::kernel::{Call, Kernel};
+use paceline_base::kernel::{Call, Elements, Kernel};
 use paceline_base::region::{Region, Strided};
 use std::sync::Arc;
 
@@ -41,19 +41,33 @@ impl Builder {
         (!self.segment.tasks.is_empty() || !self.segment.buffers.is_empty()).then(|| Arc::new(self.segment))
     }
 
-    /// A buffer for the time of the step.
+    /// A buffer of floats for the time of the step.
     pub(super) fn buffer(&mut self, rank: usize, role: BufferRole, part: usize, len: usize) -> BufferKey {
         self.buffer_of(rank, BufferKey::new(self.segment.key, role, part), len)
     }
 
     fn buffer_of(&mut self, rank: usize, key: BufferKey, len: usize) -> BufferKey {
-        self.segment.buffers.push(Buffer { key, rank, len, within: None });
+        self.segment.buffers.push(Buffer::floats(key, rank, len, None));
+        key
+    }
+
+    /// A buffer of other elements.
+    pub(super) fn typed_buffer(
+        &mut self,
+        rank: usize,
+        role: BufferRole,
+        part: usize,
+        (elements, len): (Elements, usize),
+        varies: bool,
+    ) -> BufferKey {
+        let key = BufferKey::new(self.segment.key, role, part);
+        self.segment.buffers.push(Buffer { key, rank, len, elements, varies, within: None });
         key
     }
 
     /// A name for a range of another buffer of the rank.
     pub(super) fn view(&mut self, rank: usize, key: BufferKey, len: usize, within: (BufferKey, usize)) -> BufferKey {
-        self.segment.buffers.push(Buffer { key, rank, len, within: Some(within) });
+        self.segment.buffers.push(Buffer::floats(key, rank, len, Some(within)));
         key
     }
 
@@ -94,7 +108,8 @@ impl Builder {
         self.kernel(from.rank, piece, Kernel::Copy(walk), vec![from.buffer, source], len);
         let direct = !add && shared == to.region;
         let target = if direct { to.buffer } else { self.buffer_of(to.rank, received, len) };
-        let kind = TaskKind::Transfer { to: to.rank, source, target, region: shared.clone() };
+        let kind =
+            TaskKind::Transfer { to: to.rank, source, target, region: shared.clone(), elements: Elements::Float };
         self.task(from.rank, piece, kind, len);
         if !direct {
             let walk = Strided::between(shared, shared, to.region);

@@ -4,13 +4,15 @@
 //! What several readers want on one rank is brought there once, before the first of them. Summands are added in part order,
 //! gradients in the order of readers and parts, so that every rank gets the same bits.
 
+use super::ListRoom;
 use super::segment::{Builder, Held, Way};
 use crate::key::{BufferKey, BufferRole, SegmentKey};
 use crate::plan::Part;
 use crate::schedule::{Segment, TaskKind};
-use paceline_base::kernel::Kernel;
+use paceline_base::kernel::{Elements, Kernel};
 use paceline_base::placement::{Index, Piece, Placement};
 use paceline_base::region::Region;
+use paceline_base::sample::FeatureKind;
 use paceline_graph::{Graph, NodeId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -53,6 +55,8 @@ pub(super) struct Tensor<'a> {
     pub readers: &'a [NodeId],
     /// By node: its parts.
     pub parts: &'a [Arc<Vec<Part>>],
+    /// Room for lists of indices.
+    pub lists: &'a ListRoom,
 }
 
 impl Tensor<'_> {
@@ -101,6 +105,14 @@ impl Tensor<'_> {
 
     fn load(&self, builder: &mut Builder, wanted: &Wanted<'_>) -> BufferKey {
         let Wanted { rank, region, slot, part } = *wanted;
+        if let FeatureKind::Lists { width, .. } = self.graph.features {
+            let (rows, entries) = (region.range(0), self.lists.entries(region.len()));
+            let len = region.len() + 1 + entries;
+            let elements = (Elements::Index(width), len);
+            let buffer = builder.typed_buffer(rank, BufferRole::Wanted(slot), part, elements, true);
+            builder.task(rank, 0, TaskKind::LoadLists { buffer, rows, entries, width }, len);
+            return buffer;
+        }
         let buffer = builder.buffer(rank, BufferRole::Wanted(slot), part, region.len());
         let kind = TaskKind::Load {
             buffer,

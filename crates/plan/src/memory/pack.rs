@@ -10,16 +10,16 @@ use super::Life;
 pub(super) fn pack(lives: &[Life]) -> (Vec<usize>, usize) {
     let mut tree = Tree::new(lives.iter().map(|life| life.last + 1).max().unwrap_or(0));
     let places: Vec<usize> = lives.iter().map(|life| tree.place(life)).collect();
-    let end = lives.iter().zip(&places).map(|(life, place)| place + life.len).max().unwrap_or(0);
+    let end = lives.iter().zip(&places).map(|(life, place)| place + life.bytes).max().unwrap_or(0);
     (places, end)
 }
 
-/// Occupied elements: ranges that ascend and neither overlap nor touch.
+/// Occupied bytes: ranges that ascend and neither overlap nor touch.
 #[derive(Clone, Default)]
 struct Occupied(Vec<(usize, usize)>);
 
 impl Occupied {
-    /// The lowest place from `from` on where `len` elements are free.
+    /// The lowest place from `from` on where `len` bytes are free.
     fn lowest(&self, from: usize, len: usize) -> usize {
         let Self(ranges) = self;
         // Most often the place is above all of them.
@@ -77,7 +77,7 @@ impl Tree {
 
     /// Finds the lowest place that is free during a life, and occupies it.
     fn place(&mut self, life: &Life) -> usize {
-        if life.len == 0 {
+        if life.bytes == 0 {
             return 0; // it is in nobody's way
         }
         self.find_spans(life);
@@ -92,11 +92,11 @@ impl Tree {
             if agreed == occupied.len() {
                 break;
             }
-            let lowest = among.lowest(place, life.len);
+            let lowest = among.lowest(place, life.bytes);
             agreed = if lowest == place { agreed + 1 } else { 1 };
             place = lowest;
         }
-        let end = place + life.len;
+        let end = place + life.bytes;
         for &span in &*inside {
             spans[span].throughout.insert(place, end);
         }
@@ -143,18 +143,18 @@ mod tests {
         let mut placed: Vec<(usize, Life)> = Vec::new();
         for &life in lives {
             let overlap = |p: &Life| p.first <= life.last && life.first <= p.last;
-            let mut rivals: Vec<_> = placed.iter().filter(|p| overlap(&p.1)).map(|p| (p.0, p.1.len)).collect();
+            let mut rivals: Vec<_> = placed.iter().filter(|p| overlap(&p.1)).map(|p| (p.0, p.1.bytes)).collect();
             rivals.sort_unstable();
             let mut place = 0;
             for (start, len) in rivals {
-                if place + life.len <= start {
+                if place + life.bytes <= start {
                     break;
                 }
                 place = place.max(start + len);
             }
             placed.push((place, life));
         }
-        let end = placed.iter().map(|(place, life)| place + life.len).max().unwrap_or(0);
+        let end = placed.iter().map(|(place, life)| place + life.bytes).max().unwrap_or(0);
         (placed.into_iter().map(|p| p.0).collect(), end)
     }
 
@@ -162,7 +162,7 @@ mod tests {
     fn lives() -> impl Strategy<Value = Vec<Life>> {
         (1_usize..200, 1_usize..60).prop_flat_map(|(times, lengths)| {
             let life = (0..lengths, 0..times, prop_oneof![3 => 0_usize..4, 1 => 0..times]);
-            let of = |(len, first, more): (usize, usize, usize)| Life { len, first, last: first + more };
+            let of = |(len, first, more): (usize, usize, usize)| Life { bytes: len, first, last: first + more };
             prop::collection::vec(life.prop_map(of), 0..150)
         })
     }
@@ -171,7 +171,7 @@ mod tests {
         #[test]
         fn places_are_those_of_looking_at_all(mut lives in lives(), largest_first: bool) {
             if largest_first {
-                lives.sort_by_key(|life| (std::cmp::Reverse(life.len), life.first));
+                lives.sort_by_key(|life| (std::cmp::Reverse(life.bytes), life.first));
             }
             prop_assert_eq!(pack(&lives), pack_slowly(&lives));
         }

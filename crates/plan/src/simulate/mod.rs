@@ -68,13 +68,13 @@ pub fn simulate(schedule: &Schedule, phase: usize, cluster: &Cluster) -> Predict
     }
     let memory = match &schedule.memory[..] {
         [] => peaks(schedule),
-        laid_out => laid_out.iter().map(|memory| memory.arena.len).collect(),
+        laid_out => laid_out.iter().map(|memory| memory.arena.bytes).collect(),
     };
     Prediction {
         seconds,
         critical: walk.critical(end - seconds),
         bytes: walk.bytes,
-        memory: memory.iter().zip(&schedule.dtypes).map(|(elements, dtype)| (elements * dtype.size()) as u64).collect(),
+        memory: memory.into_iter().map(|bytes| bytes as u64).collect(),
         split: walk.split,
     }
 }

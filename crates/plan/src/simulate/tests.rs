@@ -6,6 +6,7 @@ use crate::cost::Processes;
 use crate::key::{BufferKey, BufferRole, SegmentKey};
 use crate::schedule::{Await, Phase, PhaseKind, Schedule, Segment, Task, TaskKind};
 use paceline_base::collective::Collective;
+use paceline_base::kernel::Elements;
 use paceline_base::kernel::{Call, Kernel};
 use paceline_base::optim::Rule;
 use paceline_base::region::Region;
@@ -81,7 +82,8 @@ impl Steps {
 
     fn send(self, from: usize, to: usize, elements: usize) -> Self {
         let region = Region::whole(&[elements]);
-        let kind = TaskKind::Transfer { to, source: buffer(from), target: buffer(to), region };
+        let kind =
+            TaskKind::Transfer { to, source: buffer(from), target: buffer(to), region, elements: Elements::Float };
         self.push(from, elements, kind, 2)
     }
 

@@ -188,7 +188,10 @@ impl<'a> Walk<'a> {
 
     pub(super) fn task(&mut self, task: &Task, number: Option<u64>) {
         let message = match &task.kind {
-            TaskKind::Transfer { to, .. } => self.transfer(task.rank, *to, task.size),
+            TaskKind::Transfer { to, elements, .. } => {
+                let size = elements.dtype(self.dtypes[task.rank]).size();
+                self.transfer(task.rank, *to, task.size * size)
+            }
             TaskKind::Collective { what, group, .. } => self.collective(*what, group, task.size),
             kind => {
                 let what = match kind {
@@ -212,8 +215,8 @@ impl<'a> Walk<'a> {
         *self.known.entry(key).or_insert_with(|| cluster.seconds(task))
     }
 
-    fn transfer(&mut self, from: usize, to: usize, elements: usize) -> Message {
-        let n = (elements * self.dtypes[from].size()) as u64;
+    fn transfer(&mut self, from: usize, to: usize, bytes: usize) -> Message {
+        let n = bytes as u64;
         self.bytes[from][to] += n;
         let (a, b) = (self.cluster.places[from], self.cluster.places[to]);
         let what = What::Communicate("a transfer");

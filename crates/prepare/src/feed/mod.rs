@@ -22,7 +22,7 @@ use crate::panic::{self, caught};
 use crate::stage::Clock;
 use paceline_base::stage::{Stage, StageFigures};
 use paceline_base::{Error, Result};
-use paceline_data::{Features, Scratch, Source, StageTimes, Supply, Visits};
+use paceline_data::{Features, Scratch, Source, StageTimes, Supply, Target, Visits};
 use ring::Ring;
 use std::ops::Range;
 use std::sync::Arc;
@@ -245,6 +245,10 @@ impl Supply for Feed {
 
     fn label(&self, position: u64) -> u32 {
         self.shared.source.label(self.shared.sample(position).1)
+    }
+
+    fn target(&self, position: u64) -> Target<'_> {
+        self.shared.source.target(self.shared.sample(position).1)
     }
 
     fn release(&self, rank: usize, position: u64) {

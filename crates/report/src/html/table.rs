@@ -68,7 +68,11 @@ pub(crate) fn table(comparison: &Comparison) -> Markup {
             |row| (format::accuracy(row.test_accuracy), sort_key(row.test_accuracy)),
             comparison.best(Score::TestAccuracy),
         ),
-        figure(TEST_LOSS, |row| (format::maybe_loss(row.test_loss), sort_key(row.test_loss)), comparison.best(Score::TestLoss)),
+        figure(
+            TEST_LOSS,
+            |row| (format::maybe_loss(row.test_loss), sort_key(row.test_loss)),
+            comparison.best(Score::TestLoss),
+        ),
         figure(
             "test absolute error",
             |row| (format::maybe_loss(row.test_absolute_error), sort_key(row.test_absolute_error)),

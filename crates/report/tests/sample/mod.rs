@@ -142,7 +142,12 @@ impl Sample {
             examples_per_s: speed,
             parameters: 421_642,
             monitor: if self.numbers { Monitor::ValLoss } else { Monitor::ValAccuracy },
-            metrics: self.numbers.then(|| ["loss", "absolute error", "samples"].map(String::from)).into_iter().flatten().collect(),
+            metrics: self
+                .numbers
+                .then(|| ["loss", "absolute error", "samples"].map(String::from))
+                .into_iter()
+                .flatten()
+                .collect(),
             classes: (!self.numbers).then_some(10),
             peak_rss_bytes: 312 << 20,
             arena_bytes: 48 << 20,

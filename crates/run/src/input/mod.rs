@@ -5,11 +5,13 @@ mod feeds;
 pub(crate) use feeds::{Feeds, evaluation, rows_ahead};
 
 use crate::local_data::{Local, Pool};
+use paceline_base::sample::{FeatureKind, IndexWidth, SampleKind};
 use paceline_base::{Error, Kind, Result, text};
 use paceline_comm::processes_here;
 use paceline_config::{Auto, CacheName, Config};
 use paceline_data::shards::FeatureNames;
-use paceline_data::{Catalogue, DataPart, DataSet, ImagesInMemory, Options, Source, Split};
+use paceline_data::{Catalogue, DataPart, DataSet, ImagesInMemory, Options, Samples, Source, Split};
+use paceline_plan::ListRoom;
 use paceline_prepare::feed::{Augment, DiskCache, MemoryCache, cache, check};
 use paceline_record::InputFacts;
 use paceline_system::threads::cores;
@@ -193,6 +195,35 @@ fn leave_out_bad(config: &Config, set: &mut DataSet, notes: &mut Vec<String>) ->
 pub(crate) fn threads(config: &Config) -> usize {
     let here = processes_here();
     config.data.threads.chosen().unwrap_or_else(|| (cores() / here).max(1))
+}
+
+impl RunData {
+    /// What a sample of any part is made of.
+    pub fn sample_kind(&self) -> SampleKind {
+        let mut kind = self.training.sample_kind();
+        for part in [Some(&self.validation), self.set.test.as_ref()].into_iter().flatten() {
+            if let (FeatureKind::Lists { bound, .. }, FeatureKind::Lists { bound: other, .. }) =
+                (kind.features, part.feature_kind())
+            {
+                let bound = bound.max(other);
+                kind.features = FeatureKind::Lists { width: IndexWidth::below(bound), bound };
+            }
+        }
+        kind
+    }
+
+    /// Room for the lists of any batch.
+    pub(crate) fn list_room(&self) -> ListRoom {
+        let parts = [Some(&self.training), Some(&self.validation), self.set.test.as_ref()];
+        let parts: Vec<&dyn Samples> = parts.into_iter().flatten().filter_map(|part| Some(&**part.memory()?)).collect();
+        list_room(&parts)
+    }
+}
+
+/// Room for the lists of any batch of these samples.
+pub(crate) fn list_room(parts: &[&dyn Samples]) -> ListRoom {
+    let lists = parts.iter().filter(|part| matches!(part.feature_kind(), FeatureKind::Lists { .. }));
+    ListRoom::of_lengths(lists.flat_map(|part| (0..part.len()).map(|index| part.features(index).len())))
 }
 
 impl RunData {

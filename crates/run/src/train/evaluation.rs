@@ -45,7 +45,8 @@ impl OneRun<'_> {
         let batches = Batches { train: Vec::new(), evaluate: evaluate_sizes };
         let device = DeviceOptions { tuning: Some(r.tuning.clone()), ..DeviceOptions::default() };
         let plan = Plan::data_parallel(1);
-        let schedule = Arc::new(lower(&r.graph, &plan, &batches, &Settings::new(r.schedule.rule, device.kind()))?);
+        let settings = Settings { lists: r.data.list_room(), ..Settings::new(r.schedule.rule, device.kind()) };
+        let schedule = Arc::new(lower(&r.graph, &plan, &batches, &settings)?);
         let mut rank = Rank::new(device.make()?, single(), schedule)?;
         restore(&mut rank, &checkpoint, false)?;
         let pool = Pool { pass: count, own: false };

@@ -43,15 +43,15 @@ impl Needs {
         data: &RunData,
         tuning: Option<&Tuning>,
     ) -> Result<Self> {
-        let arenas: usize = schedule.memory.iter().map(|memory| memory.arena.len).sum();
-        let lasting = schedule.memory.iter().map(|memory| memory.lasting_elements).sum::<usize>().min(arenas);
+        let arenas: usize = schedule.memory.iter().map(|memory| memory.arena.bytes).sum();
+        let lasting = schedule.memory.iter().map(|memory| memory.lasting_bytes).sum::<usize>().min(arenas);
         let states = schedule.rule.states().len() as u64;
         let parameters: usize = schedule.buckets.iter().map(|bucket| bucket.len).sum();
         // One checkpoint is written while the next one may already wait.
         let copies = if config.checkpoint.every == Cadence::Never { 0 } else { 2 };
         Ok(Self {
-            lasting: lasting as u64 * ELEMENT,
-            step: (arenas - lasting) as u64 * ELEMENT,
+            lasting: lasting as u64,
+            step: (arenas - lasting) as u64,
             input: input_bytes(config, data, layout.batch),
             checkpoint: copies * (1 + states) * parameters as u64 * ELEMENT,
             working: working_bytes(schedule, layout, tuning)?,
@@ -156,20 +156,19 @@ fn input_bytes(config: &Config, data: &RunData, batch: GlobalBatch) -> u64 {
     total
 }
 
-/// How many samples are evaluated at once, with `room` elements on the rank that needs most in training and
-/// `elements(n)` in an evaluation of n.
+/// How many samples are evaluated at once, with `room` bytes on the rank that needs most in training and `needed(n)` in an evaluation of n.
 pub(crate) fn eval_batch(
     asked: Auto<usize>,
     batch: GlobalBatch,
     room: usize,
-    mut elements: impl FnMut(usize) -> Result<usize>,
+    mut needed: impl FnMut(usize) -> Result<usize>,
 ) -> Result<usize> {
     if let Auto::Is(n) = asked {
         return Ok(n);
     }
-    let room = room.max(SPARE / ELEMENT as usize);
+    let room = room.max(SPARE);
     let mut n = EVALUATED;
-    while n > batch.samples() && elements(n)? > room {
+    while n > batch.samples() && needed(n)? > room {
         n = (n / 2).max(batch.samples());
     }
     Ok(n)

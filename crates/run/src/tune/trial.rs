@@ -8,6 +8,7 @@
 mod decide;
 
 use crate::devices;
+use crate::input::list_room;
 use crate::input::{self, RunData};
 use crate::resolve::{Layout, unless_stopped};
 use decide::{Candidate, ROUNDS, choose, goes_on, hopeful};
@@ -223,12 +224,9 @@ fn seconds_per_sample(
 ) -> Result<Trial> {
     let batches = Batches { train: vec![layout.batch.samples()], evaluate: Vec::new() };
     let rule = config.optimizer.rule();
-    let schedule = Arc::new(lower(
-        graph,
-        &layout.plan,
-        &batches,
-        &Settings::new(rule, devices::of_layout(layout, tuning).kind()),
-    )?);
+    let settings =
+        Settings { lists: list_room(&[samples]), ..Settings::new(rule, devices::of_layout(layout, tuning).kind()) };
+    let schedule = Arc::new(lower(graph, &layout.plan, &batches, &settings)?);
     let order = Order::new(samples.len(), config.train.seed);
     std::thread::scope(|scope| {
         let handles: Vec<_> = threads(layout.plan.ranks)

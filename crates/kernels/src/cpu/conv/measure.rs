@@ -10,6 +10,7 @@ use crate::tuning::{ConvChoice, Tuning};
 use paceline_base::Result;
 use paceline_base::kernel::{Arena, BufferId, Call, Kernel, StepArgs, Values};
 use paceline_base::op::Activation;
+use paceline_base::units::DType;
 use std::time::{Duration, Instant};
 
 /// How long a convolution is measured, all algorithms together, if that gives enough rounds; and how long if a busy machine leaves the
@@ -70,13 +71,8 @@ pub fn decide(measured: &[Measured]) -> Decision {
 /// Times all algorithms of a case, in turns, on memory of its own.
 pub fn measure(case: &ConvCase, tuning: &Tuning, threads: usize) -> Result<Vec<Measured>> {
     let (kernel, lens) = call_of(case);
-    let (mut slots, mut len) = (Vec::new(), 0);
-    for n in &lens {
-        slots.push((len, *n));
-        len += n.next_multiple_of(16);
-    }
     let mut cpu = Cpu::new(CpuOptions { threads, tuning: Some(tuning.clone()), ..CpuOptions::default() })?;
-    cpu.allocate(&Arena { len, slots })?;
+    cpu.allocate(&Arena::packed(DType::F32, lens.iter().enumerate().map(|(i, n)| (kernel.elements(i), *n))))?;
     for (i, n) in lens.iter().enumerate() {
         // Small numbers of both signs; all-zero codes are valid ones.
         let values: Vec<f32> = (0..*n).map(|k| ((k * 7919 + i) % 2003) as f32 / 1001.5 - 1.0).collect();

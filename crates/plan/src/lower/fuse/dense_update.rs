@@ -53,7 +53,7 @@ fn join_entry(work: &mut Work, bucket: &Bucket, entry: &BucketEntry) {
             // By parameter and state: an operator has few of either.
             let role = BufferRole::ParamState((e.of.1 * rule.states().len() + state) as u16);
             let key = param_buffer(node, role, e.parts[0]);
-            views.push(Buffer { key, rank, len: e.region.len(), within: Some((bucket.state(0, state), e.offset)) });
+            views.push(Buffer::floats(key, rank, e.region.len(), Some((bucket.state(0, state), e.offset))));
             new_args.push(key);
         }
     }

@@ -305,7 +305,7 @@ impl Drop for DiskCache {
 }
 
 impl Labelled for DiskCache {
-    forward_to!(of: len, shape, class_names, label, fingerprint);
+    forward_to!(of: len, shape, class_names, label, target_kind, target, fingerprint);
 }
 
 impl Source for DiskCache {

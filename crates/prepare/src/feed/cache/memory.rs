@@ -36,7 +36,7 @@ impl MemoryCache {
 }
 
 impl Labelled for MemoryCache {
-    forward_to!(of: len, shape, class_names, label, fingerprint);
+    forward_to!(of: len, shape, class_names, label, target_kind, target, fingerprint);
 }
 
 impl Source for MemoryCache {

@@ -1,0 +1,291 @@
+//! What the columns of a csv hold, and why: features that are numbers or lists, targets that are classes or numbers.
+//!
+//! Decisions are made once, by the training data, from what was seen of it; all other files are read accordingly.
+
+use super::columns::Places;
+use super::text::{Row, Text, shown};
+use crate::error::{CsvError, Result};
+use serde::{Deserialize, Serialize};
+
+/// What a user says that targets are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TargetsAre {
+    /// Classes if a value is no number, or if all are whole numbers below 1000 that begin at 0 without gaps; else numbers.
+    #[default]
+    Auto,
+    /// Names or numbers of classes.
+    Classes,
+    /// Numbers to be met.
+    Numbers,
+}
+
+/// Whole numbers from 0 to below this may be classes.
+const CLASSES: usize = 1000;
+
+/// A cell that decides something: where its row begins, and its text.
+#[derive(Clone, Debug)]
+pub(super) struct Cell {
+    at: u64,
+    text: String,
+}
+
+impl Cell {
+    fn new(row: &Row<'_>, cell: &[u8]) -> Self {
+        Self { at: row.at, text: shown(cell) }
+    }
+}
+
+/// What was seen of the feature columns.
+#[derive(Default)]
+struct FeaturesSeen {
+    /// The first cell with several entries.
+    several: Option<Cell>,
+    empty: Option<Cell>,
+    /// Whether all that have one entry are whole numbers.
+    other_than_digits: bool,
+}
+
+/// What was seen of a target column.
+struct TargetSeen {
+    word: Option<Cell>,
+    /// A number that is not whole.
+    decimal: Option<Cell>,
+    /// A whole number that is below 0, or too large to be a class.
+    outside: Option<Cell>,
+    not_finite: Option<Cell>,
+    empty: Option<Cell>,
+    /// Which whole numbers occur.
+    whole: Vec<bool>,
+    /// The first cell of the column.
+    first: Option<Cell>,
+}
+
+/// What the features are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FeaturesAre {
+    Numbers,
+    Lists,
+}
+
+/// What a target column is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TargetIs {
+    Numbers,
+    /// Classes that are whole numbers from 0 to below this.
+    WholeNumbers(usize),
+    /// Classes by name.
+    Names,
+}
+
+/// What the columns of the training data hold.
+pub(super) struct Decided {
+    pub features: FeaturesAre,
+    /// By target column.
+    pub targets: Vec<TargetIs>,
+    /// Why, a line for features and one for targets.
+    pub reasons: Vec<String>,
+}
+
+/// Looks at all rows of the training data.
+pub(super) fn decide(text: &Text, places: &Places, are: TargetsAre) -> Result<Decided> {
+    let mut features = FeaturesSeen::default();
+    let mut targets: Vec<TargetSeen> = places.targets.iter().map(|_| TargetSeen::new()).collect();
+    let mut rows = 0;
+    text.rows(|row| {
+        rows += 1;
+        if let [only] = places.features[..] {
+            features.see(&row, row.cell(only));
+        }
+        for (seen, &place) in targets.iter_mut().zip(&places.targets) {
+            seen.see(&row, row.cell(place));
+        }
+        Ok(())
+    })?;
+    if rows == 0 {
+        return Err(CsvError::NoRows { file: text.file.clone() }.into());
+    }
+    let (is, features) = features.decide(text, places);
+    let (kinds, targets) = decide_targets(text, places, &targets, are)?;
+    Ok(Decided { features: is, targets: kinds, reasons: vec![features, targets] })
+}
+
+impl FeaturesSeen {
+    #[inline]
+    fn see(&mut self, row: &Row<'_>, cell: &[u8]) {
+        if cell.is_empty() {
+            self.empty.get_or_insert_with(|| Cell::new(row, cell));
+        } else if !cell.iter().all(u8::is_ascii_digit) {
+            if cell.iter().any(u8::is_ascii_whitespace) {
+                self.several.get_or_insert_with(|| Cell::new(row, cell));
+            } else {
+                self.other_than_digits = true;
+            }
+        }
+    }
+
+    fn decide(&self, text: &Text, places: &Places) -> (FeaturesAre, String) {
+        let [only] = places.features[..] else {
+            return (FeaturesAre::Numbers, format!("features are numbers in {} columns", places.features.len()));
+        };
+        let name = &text.header[only];
+        match (&self.several, &self.empty) {
+            (Some(cell), _) => {
+                let line = text.line(cell.at);
+                (FeaturesAre::Lists, format!("features are lists of indices in `{name}`: line {line} has several"))
+            }
+            // An empty cell among numbers with decimals is one that is missing.
+            (None, Some(cell)) if !self.other_than_digits => {
+                let line = text.line(cell.at);
+                (FeaturesAre::Lists, format!("features are lists of indices in `{name}`: line {line} has none"))
+            }
+            _ => (FeaturesAre::Numbers, format!("features are numbers in the column `{name}`: no cell holds several")),
+        }
+    }
+}
+
+impl TargetSeen {
+    fn new() -> Self {
+        let (word, decimal, outside, not_finite, empty, first) = Default::default();
+        Self { word, decimal, outside, not_finite, empty, first, whole: vec![false; CLASSES] }
+    }
+
+    fn see(&mut self, row: &Row<'_>, cell: &[u8]) {
+        if self.first.is_none() {
+            self.first = Some(Cell::new(row, cell));
+        }
+        let number = std::str::from_utf8(cell).ok().and_then(|text| text.parse::<f64>().ok());
+        let kind = match number {
+            _ if cell.is_empty() => &mut self.empty,
+            None => &mut self.word,
+            Some(number) if !number.is_finite() => &mut self.not_finite,
+            Some(number) if number.fract() != 0.0 => &mut self.decimal,
+            Some(number) if (0.0..CLASSES as f64).contains(&number) => {
+                self.whole[number as usize] = true;
+                return;
+            }
+            Some(_) => &mut self.outside,
+        };
+        kind.get_or_insert_with(|| Cell::new(row, cell));
+    }
+
+    /// One more than the largest, if all values are whole numbers that may be classes.
+    fn classes(&self) -> Option<usize> {
+        let others = [&self.word, &self.decimal, &self.outside, &self.not_finite];
+        let classes = self.whole.iter().rposition(|&occurs| occurs)? + 1;
+        (others.iter().all(|cell| cell.is_none()) && self.whole[..classes].iter().all(|&occurs| occurs))
+            .then_some(classes)
+    }
+
+    /// What `auto` makes of the column: its kind, the cell that says so, and why. A mixture is the two cells that do not fit.
+    fn auto(&self) -> Result<(TargetIs, Option<&Cell>, String), (&Cell, &Cell)> {
+        match (&self.word, &self.decimal, self.classes()) {
+            (Some(word), Some(decimal), _) => Err((word, decimal)),
+            (Some(word), None, _) => Ok((TargetIs::Names, Some(word), format!("`{}` is no number", word.text))),
+            (None, _, Some(classes)) => {
+                let why = format!("all are whole numbers from 0 to {} without gaps", classes - 1);
+                Ok((TargetIs::WholeNumbers(classes), self.first.as_ref(), why))
+            }
+            (None, Some(decimal), None) => {
+                Ok((TargetIs::Numbers, Some(decimal), format!("`{}` is not whole", decimal.text)))
+            }
+            (None, None, None) => {
+                let why = match &self.outside {
+                    Some(cell) => format!("`{}` is not from 0 to {}", cell.text, CLASSES - 1),
+                    None => {
+                        let missing = self.whole.iter().position(|&occurs| !occurs).unwrap_or_default();
+                        format!("{missing} does not occur, so that they are no numbers of classes")
+                    }
+                };
+                Ok((TargetIs::Numbers, self.outside.as_ref().or(self.first.as_ref()), why))
+            }
+        }
+    }
+}
+
+/// The kinds of all target columns and why, or the two cells that do not fit together.
+fn decide_targets(
+    text: &Text,
+    places: &Places,
+    seen: &[TargetSeen],
+    are: TargetsAre,
+) -> Result<(Vec<TargetIs>, String)> {
+    let column = |number: usize| text.header[places.targets[number]].clone();
+    let file = || text.file.clone();
+    for (number, seen) in seen.iter().enumerate() {
+        if let Some(cell) = &seen.empty {
+            let line = text.line(cell.at);
+            return Err(CsvError::EmptyCell { file: file(), line, column: column(number) }.into());
+        }
+        if let (Some(cell), false) = (&seen.not_finite, are == TargetsAre::Classes) {
+            let (line, value) = (text.line(cell.at), cell.text.clone());
+            return Err(CsvError::NotFinite { file: file(), line, column: column(number), value }.into());
+        }
+        if let (Some(cell), TargetsAre::Numbers) = (&seen.word, are) {
+            let advice = "correct it, or set data.targets = \"classes\"";
+            let (line, value) = (text.line(cell.at), cell.text.clone());
+            return Err(CsvError::NotANumber { file: file(), line, column: column(number), value, advice }.into());
+        }
+    }
+    let names: Vec<String> = (0..seen.len()).map(|number| format!("`{}`", column(number))).collect();
+    let names = names.join(", ");
+    let (kinds, why): (Vec<TargetIs>, String) = match are {
+        TargetsAre::Numbers => (vec![TargetIs::Numbers; seen.len()], "data.targets says so".into()),
+        TargetsAre::Classes => {
+            let kind = |seen: &TargetSeen| seen.classes().map_or(TargetIs::Names, TargetIs::WholeNumbers);
+            (seen.iter().map(kind).collect(), "data.targets says so".into())
+        }
+        TargetsAre::Auto => {
+            let mut kinds: Vec<(TargetIs, Option<&Cell>, String)> = Vec::new();
+            for (number, seen) in seen.iter().enumerate() {
+                let found = seen.auto().map_err(|(word, decimal)| {
+                    let (word, decimal) = ((word, "a name"), (decimal, "a number"));
+                    mixed(text, (column(number), word), (column(number), decimal))
+                })?;
+                kinds.push(found);
+            }
+            let numbers = |kind: TargetIs| kind == TargetIs::Numbers;
+            if let Some(other) = kinds.iter().position(|kind| numbers(kind.0) != numbers(kinds[0].0))
+                && let [Some(first), Some(second)] = [0, other].map(|number| kinds[number].1)
+            {
+                let words = |kind: TargetIs| match kind {
+                    TargetIs::Numbers => "a number",
+                    TargetIs::WholeNumbers(_) => "the number of a class",
+                    TargetIs::Names => "a name",
+                };
+                let first = (column(0), (first, words(kinds[0].0)));
+                return Err(mixed(text, first, (column(other), (second, words(kinds[other].0)))).into());
+            }
+            let why = match &kinds[..] {
+                [(_, Some(cell), why)] if !why.starts_with("all") => format!("{why} (line {})", text.line(cell.at)),
+                [(_, _, why)] => why.clone(),
+                several => {
+                    let whys = several.iter().enumerate().map(|(n, (_, _, why))| format!("{}: {why}", column(n)));
+                    whys.collect::<Vec<_>>().join("; ")
+                }
+            };
+            (kinds.into_iter().map(|(kind, _, _)| kind).collect(), why)
+        }
+    };
+    let what = if kinds[0] == TargetIs::Numbers { "numbers to be met" } else { "classes" };
+    Ok((kinds, format!("targets in {names} are {what}: {why}")))
+}
+
+/// The error for two cells that do not fit together: column, cell and what it is.
+fn mixed(
+    text: &Text,
+    (first_column, (first, first_kind)): (String, (&Cell, &'static str)),
+    (second_column, (second, second_kind)): (String, (&Cell, &'static str)),
+) -> CsvError {
+    CsvError::MixedTargets {
+        file: text.file.clone(),
+        first_column,
+        first_line: text.line(first.at),
+        first_value: first.text.clone(),
+        first_kind,
+        second_column,
+        second_line: text.line(second.at),
+        second_value: second.text.clone(),
+        second_kind,
+    }
+}
