@@ -3,6 +3,7 @@
 use crate::setting::{Named, Setting, Wrong, name_of, one_of, read_name};
 use paceline_base::Monitor;
 use paceline_base::op::Activation;
+use paceline_data::csv::TargetsAre;
 use paceline_image::Fit;
 use paceline_plan::UpdateMode;
 use std::fmt;
@@ -189,6 +190,13 @@ impl Named for Monitor {
     }
 }
 by_name!(Monitor);
+
+impl Named for TargetsAre {
+    fn all() -> Vec<(&'static str, Self)> {
+        vec![("auto", TargetsAre::Auto), ("classes", TargetsAre::Classes), ("numbers", TargetsAre::Numbers)]
+    }
+}
+by_name!(TargetsAre);
 
 impl From<FitName> for Fit {
     fn from(name: FitName) -> Self {

@@ -12,6 +12,7 @@ use crate::setting::{Auto, Limit, Setting};
 use paceline_base::Monitor;
 use paceline_base::op::Activation;
 use paceline_data::Split;
+use paceline_data::csv::TargetsAre;
 use paceline_plan::UpdateMode;
 use paceline_record::Every;
 use std::collections::BTreeSet;
@@ -21,14 +22,15 @@ schema! {
     /// What to train on.
     [data] Data {
         /// The data set: fashion-sample (the embedded sample, needs no download), fashion-mnist, mnist, cifar10; a
-        /// folder of record shards (TFRecord), of class folders with images (or of train, val and test folders with these), of IDX files, or of CIFAR-10 batches; a file of records; a csv or tsv of
+        /// folder of record shards (TFRecord), of class folders with images (or of train, val and test folders with these), of IDX files, of CIFAR-10 batches, or of
+        /// train.csv, validation.csv and test.csv; a file of records; a csv of values (numbers, or lists of indices, with targets); a csv or tsv of
         /// path and label; or made-up samples as fake:SHAPE:CLASSES:COUNT, such as fake:28x28:10:60000. In a configuration file
         /// a path is relative to that file, on the command line to the working directory.
         name: String = "fashion-sample".into(), Limit::NotEmpty;
         /// Where validation samples come from: a fraction held out of the training part, with the same mixture of
         /// classes, "own" for the set's own validation part (a val folder, shards named validation-…, lines of a csv
         /// with that split), "test" for its test part, or a path with a / or a . in it: a folder of class folders, a csv or tsv, or
-        /// record shards, with classes of the training set. "auto" is own where there is such a part, else 0.1.
+        /// record shards, with classes of the training set; beside a csv of values another one with its columns. "auto" is own where there is such a part, else 0.1.
         validation: Split = Split::Auto, Limit::Between(0.0, 1.0);
         /// Which samples the processes of a job have: shared (all of them the same) or local (each opens data.name on its
         /// own host and trains on what is there, in proportion to how much that is). With local, results depend on how files
@@ -49,6 +51,12 @@ schema! {
         /// The feature of records that holds the class, where it has an unusual name: a number, a name, or a list with one 1
         /// (one-hot).
         label: Option<String> = None, Limit::None;
+        /// The columns of a csv of values that are targets, by name: one, several separated by commas, or a list; by default the last
+        /// column. All other columns are features.
+        target: Vec<String> = Vec::new(), Limit::None;
+        /// What the targets of a csv of values are: classes, numbers (to be met: regression), or "auto": classes if a value is no
+        /// number, or if all are whole numbers below 1000 that begin at 0 without gaps; else numbers.
+        targets: TargetsAre = TargetsAre::Auto, Limit::None;
         /// Threads that read, decode and augment ahead of training; "auto" is one for each core, shared among the
         /// processes of a host. Results do not depend on it.
         threads: Auto<usize> = Auto::Auto, Limit::AtLeast(1.0);

@@ -188,6 +188,37 @@ impl Setting for Vec<usize> {
     }
 }
 
+/// Names: one, several separated by commas, or a list (for names with a comma in them). The empty string is none.
+impl Setting for Vec<String> {
+    fn kind() -> String {
+        "a name, names separated by commas, or a list of names".into()
+    }
+    fn read(value: &Value) -> Result<Self, Wrong> {
+        let name = |value: &Value| match value {
+            Value::String(name) => Ok(name.trim().to_string()),
+            Value::Integer(number) => Ok(number.to_string()), // `--set` reads a name of digits as a number
+            _ => Err(Wrong::Type),
+        };
+        let names: Vec<String> = match value {
+            Value::Array(items) => items.iter().map(name).collect::<Result<_, _>>()?,
+            Value::String(text) if text.trim().is_empty() => Vec::new(),
+            Value::String(text) => text.split(',').map(|name| name.trim().to_string()).collect(),
+            _ => vec![name(value)?],
+        };
+        match names.iter().any(String::is_empty) {
+            true => Err(Wrong::Because("has an empty name in it".into())),
+            false => Ok(names),
+        }
+    }
+    fn write(&self) -> Option<Value> {
+        match &self[..] {
+            [] => None,
+            [name] if !name.contains(',') => name.write(),
+            names => Some(Value::Array(names.iter().filter_map(String::write).collect())),
+        }
+    }
+}
+
 /// A key that may be absent. The empty string takes back what a file gave: `--set model.file=`.
 impl<T: Setting> Setting for Option<T> {
     fn kind() -> String {

@@ -166,6 +166,26 @@ fn flags_take_values_without_quotes() {
     assert_eq!(config.run.name.as_deref(), Some("2024-05-01"));
     assert_eq!(config.checkpoint.every, Cadence::Time(std::time::Duration::from_secs(30)));
     assert_eq!(config.data.validation, paceline_data::Split::Test);
+    let target = |sets: &[&str]| Config::from_parts(None, sets).unwrap().data.target;
+    assert!(target(&[]).is_empty() && target(&["data.target=a", "data.target="]).is_empty());
+    for (set, names) in [
+        ("data.target=price", &["price"][..]),
+        ("data.target=price, size", &["price", "size"]),
+        ("data.target=7", &["7"]),
+        ("data.target=[\"a,b\", \"c\"]", &["a,b", "c"]),
+        ("data.target=[\"a,b\"]", &["a,b"]),
+    ] {
+        let config = Config::from_parts(None, &[set, "data.targets=numbers"]).unwrap();
+        assert_eq!(config.data.target, names, "{set}");
+        let again = Config::from_toml(&config.to_toml(), "again").unwrap();
+        assert_eq!((again.data.target, again.data.targets), (config.data.target, config.data.targets));
+    }
+    check_set(
+        "data.target=a,,b",
+        "has an empty name in it; give a name, names separated by commas, or a list of names",
+    );
+    check_set("data.target=true", "give a name, names separated by commas");
+    check_set("data.targets=number", "did you mean numbers? give one of auto, classes, numbers");
     for path in ["./val", "photos/val", "val.csv", "/data/val"] {
         let mut config = Config::default();
         config.set("data.validation", path).unwrap();

@@ -57,6 +57,9 @@ impl Predictor {
     /// the targets.
     pub fn evaluate(&mut self, inputs: &Inputs) -> Result<Evaluation> {
         let is_numbers = |group: &Group| matches!(group.part.target_kind(), TargetKind::Numbers { .. });
+        if matches!(self.info().sample_kind().targets, TargetKind::Classes { each: 2.., .. }) {
+            return Err(self.several_classes());
+        }
         if inputs.groups.iter().any(is_numbers) { self.evaluate_numbers(inputs) } else { self.evaluate_classes(inputs) }
     }
 

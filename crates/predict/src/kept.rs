@@ -1,6 +1,6 @@
 //! Inputs as the model's batches take them: bad ones keep their place, and labels are those of the model.
 
-use paceline_data::{DataError, Features, Labelled, Samples, Scratch, Source, forward_to};
+use paceline_data::{DataError, Features, Labelled, Samples, Scratch, Source, Target, TargetKind, forward_to};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -53,17 +53,43 @@ impl Source for Kept {
     }
 }
 
-/// Samples in memory under the model's labels.
+/// Samples in memory with targets as the model has them.
 pub(crate) struct WithModelLabels {
-    pub samples: Arc<dyn Samples>,
-    pub labels: Relabel,
+    samples: Arc<dyn Samples>,
+    labels: Relabel,
+    /// What the model's targets are.
+    kind: TargetKind,
+    /// Stand for targets of samples that have none of the model's kind.
+    zeros: Vec<f32>,
+}
+
+impl WithModelLabels {
+    pub(crate) fn new(samples: Arc<dyn Samples>, labels: Relabel, kind: TargetKind) -> Self {
+        Self { samples, labels, kind, zeros: vec![0.0; kind.each()] }
+    }
 }
 
 impl Labelled for WithModelLabels {
-    forward_to!(samples: len, shape, class_names, fingerprint);
+    forward_to!(samples: len, shape, class_names, feature_kind, fingerprint);
+
+    fn target_kind(&self) -> TargetKind {
+        self.kind
+    }
 
     fn label(&self, index: usize) -> u32 {
         self.labels.apply(self.samples.label(index))
+    }
+
+    fn target(&self, index: usize) -> Target<'_> {
+        match (self.samples.target(index), self.kind) {
+            (Target::Class(class), TargetKind::Classes { .. }) => Target::Class(self.labels.apply(class)),
+            (Target::Numbers(numbers), TargetKind::Numbers { each }) if numbers.len() == each => {
+                Target::Numbers(numbers)
+            }
+            // Data of another kind can be predicted all the same: nobody compares with these.
+            (_, TargetKind::Numbers { .. }) => Target::Numbers(&self.zeros),
+            (_, TargetKind::Classes { .. }) => Target::Class(u32::MAX),
+        }
     }
 }
 

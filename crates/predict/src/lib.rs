@@ -45,6 +45,6 @@ pub mod scores;
 pub use evaluate::Evaluation;
 pub use open::Which;
 pub use paceline_run::ModelInfo;
-pub use predict::{Counts, Prediction, Score};
+pub use predict::{Counts, Number, Prediction, Score};
 pub use predictor::{Inputs, Options, PartName, Predictor};
 pub use scores::{ClassScores, Confusion, Means};

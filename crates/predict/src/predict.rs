@@ -3,8 +3,8 @@
 use crate::kept::Relabel;
 use crate::matching::Matching;
 use crate::predictor::{Inputs, Predictor};
-use paceline_base::Result;
-use paceline_data::Group;
+use paceline_base::{Error, Result};
+use paceline_data::{Group, Target, TargetKind};
 
 /// What a model says of one input.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,6 +15,8 @@ pub struct Prediction<'a> {
     pub label: Option<&'a str>,
     /// The classes that it most probably has, most probable first; empty if the input is bad.
     pub top: Vec<Score<'a>>,
+    /// The numbers that a model predicts whose targets are numbers; empty for one of classes, or if the input is bad.
+    pub numbers: Vec<Number<'a>>,
     /// What is wrong with the input, if it is bad.
     pub error: Option<String>,
 }
@@ -28,6 +30,17 @@ pub struct Score<'a> {
     pub name: &'a str,
     /// From 0 to 1.
     pub probability: f64,
+}
+
+/// A number that was predicted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Number<'a> {
+    /// Name of the target.
+    pub name: &'a str,
+    /// What the model says.
+    pub value: f32,
+    /// What the data says, if it has targets.
+    pub known: Option<f32>,
 }
 
 impl Prediction<'_> {
@@ -62,6 +75,12 @@ impl Predictor {
         top: usize,
         each: &mut dyn FnMut(&Prediction<'_>) -> Result<()>,
     ) -> Result<Counts> {
+        let targets = self.info().target_names();
+        let is_numbers = match self.info().sample_kind().targets {
+            TargetKind::Numbers { .. } => true,
+            TargetKind::Classes { each: 1, .. } => false,
+            TargetKind::Classes { .. } => return Err(self.several_classes()),
+        };
         self.prepare(inputs)?;
         let classes = self.classes().to_vec();
         let mut counts = Counts::default();
@@ -73,10 +92,15 @@ impl Predictor {
                     let index = computed.start + row;
                     let error = computed.error(row).map(String::from);
                     let top = match error {
+                        _ if is_numbers => Vec::new(),
                         Some(_) => Vec::new(),
                         None => best(&computed.probabilities(row), computed.outputs(row), top, &classes),
                     };
-                    let prediction = Prediction { input: group.name(index), label: label(index), top, error };
+                    let numbers = match error {
+                        None if is_numbers => numbers(group, index, computed.outputs(row), &targets),
+                        _ => Vec::new(),
+                    };
+                    let prediction = Prediction { input: group.name(index), label: label(index), top, numbers, error };
                     counts.inputs += 1;
                     counts.bad += u64::from(prediction.error.is_some());
                     counts.labelled += u64::from(prediction.is_right().is_some());
@@ -88,6 +112,32 @@ impl Predictor {
         }
         Ok(counts)
     }
+}
+
+impl Predictor {
+    /// The error for a model with several targets that are classes.
+    pub(crate) fn several_classes(&self) -> Error {
+        Error::user(format!(
+            "the model of {} has several targets that are classes ({}), and what it says of several classes is not written or \
+             counted; train a model for each of them (data.target)",
+            self.dir().display(),
+            self.info().target_names().join(", ")
+        ))
+    }
+}
+
+/// What the model says of an input, and what the data does.
+fn numbers<'a>(group: &Group, index: usize, outputs: &[f64], names: &'a [String]) -> Vec<Number<'a>> {
+    let known = match group.part.target(index) {
+        Target::Numbers(known) if group.has_targets() => known,
+        _ => &[],
+    };
+    let number = |(place, (name, &value)): (usize, (&'a String, &f64))| Number {
+        name,
+        value: value as f32,
+        known: known.get(place).copied(),
+    };
+    names.iter().zip(outputs).enumerate().map(number).collect()
 }
 
 /// The known class of an input. Folders of which none is called like a class of the model are no classes.

@@ -9,12 +9,15 @@ use paceline_base::{Error, Result, text};
 use paceline_comm::single;
 use paceline_comm::threads::Threads;
 use paceline_config::{Auto, Config};
-use paceline_data::{Catalogue, DataError, DataPart, Group, InputOptions, Labelled, Order, Role, Target, Visits};
+use paceline_data::{
+    Catalogue, DataError, DataPart, FeatureKind, Group, InputOptions, Labelled, Order, Role, Target, TargetKind,
+    Targets, Visits,
+};
 use paceline_engine::checkpoint::{Checkpoint, restore};
 use paceline_engine::{Batch, Metrics, Rank};
 use paceline_graph::Graph;
 use paceline_kernels::{Device, DeviceOptions, Tuning};
-use paceline_plan::{Batches, PhaseKind, Plan, Schedule, Settings, TaskKind, lower};
+use paceline_plan::{Batches, ListRoom, PhaseKind, Plan, Schedule, Settings, TaskKind, lower};
 use paceline_prepare::feed::{Feed, FeedOptions};
 use paceline_run::{ModelInfo, Recorded, Values, build_model, open_data};
 use paceline_system::machine;
@@ -133,6 +136,8 @@ pub struct Predictor {
 struct Ready {
     rank: Rank<Box<dyn Device>, Threads>,
     sizes: Vec<usize>,
+    /// Room for indices in each of them.
+    lists: ListRoom,
     /// Where each phase leaves its outputs.
     outputs: Vec<BufferId>,
 }
@@ -152,7 +157,7 @@ impl Predictor {
         let mut notes = Vec::new();
         let checkpoint = read_checkpoint(&recorded, &which)?;
         let info = model_info(&recorded, &mut notes)?;
-        let graph = Arc::new(build_model(&recorded.config, &info.shape, info.classes.len())?);
+        let graph = Arc::new(build_model(&recorded.config, &info.sample_kind())?);
         if checkpoint.manifest.identity.model != graph.signature() {
             return Err(Error::user(format!(
                 "checkpoint {} does not belong to the model of {}: parameters have other names or shapes; give a checkpoint of \
@@ -253,7 +258,7 @@ impl Predictor {
     fn open_inputs(&self, given: &[PathBuf], labels: bool) -> Result<Inputs> {
         let image = self.info.image.map(|image| ([image.height, image.width, image.channels], image.fit));
         let memory = Some(machine::free_memory_bytes()).filter(|&free| free > 0);
-        let options = InputOptions { image, labels, seed: self.config.train.seed, memory };
+        let options = InputOptions { image, csv: self.info.csv(), labels, seed: self.config.train.seed, memory };
         let groups = Catalogue::from_env().open_inputs(given, &options)?;
         self.checked(groups)
     }
@@ -303,8 +308,13 @@ impl Predictor {
                 let file = file.strip_suffix(":0").map_or(file.clone(), String::from);
                 return Err(DataError::ModelShape { file, expected, found: shape.to_vec() }.into());
             }
-            if let (DataPart::Stream(_), Values::Floats) = (&group.part, self.info.values) {
+            if let (DataPart::Stream(_), Values::Floats | Values::Indices) = (&group.part, self.info.values) {
                 return Err(DataError::NoImageModel { what: group.name(0) }.into());
+            }
+            let is_list = |kind: FeatureKind| matches!(kind, FeatureKind::Lists { .. });
+            if is_list(group.part.feature_kind()) != is_list(self.info.features) {
+                let takes = if is_list(self.info.features) { "lists of indices" } else { "dense values" };
+                return Err(Error::user(format!("{}: the model takes {takes}; give data of that kind", group.name(0))));
             }
             notes.extend(group.notes.iter().cloned());
         }
@@ -313,21 +323,24 @@ impl Predictor {
 
     /// Makes ready for inputs: all batch sizes that they need are lowered at once.
     pub(crate) fn prepare(&mut self, inputs: &Inputs) -> Result<()> {
-        let counts: Vec<usize> = inputs.groups.iter().map(|group| group.part.len()).collect();
-        let mut sizes: Vec<usize> = counts.iter().map(|count| count % self.batch).collect();
+        let parts: Vec<&DataPart> = inputs.groups.iter().map(|group| &group.part).collect();
+        let mut sizes: Vec<usize> = parts.iter().map(|part| part.len() % self.batch).collect();
         sizes.sort_unstable();
         sizes.dedup();
         // Many files of records, each with a last batch of its own size, are made ready for one after another.
-        if sizes.len() < SIZES { self.ready_for(&counts) } else { Ok(()) }
+        if sizes.len() < SIZES { self.ready_for(&parts) } else { Ok(()) }
     }
 
-    /// Lowers the batches that so many samples in each group need.
-    fn ready_for(&mut self, counts: &[usize]) -> Result<()> {
+    /// Lowers the batches that these parts need.
+    fn ready_for(&mut self, wanted: &[&DataPart]) -> Result<()> {
+        let lists = list_room(wanted);
         loop {
             let parts = |n: usize| [self.batch.min(n), n % self.batch].into_iter().filter(|&size| size > 0);
-            let mut sizes: Vec<usize> = counts.iter().flat_map(|&n| parts(n)).collect();
+            let mut sizes: Vec<usize> = wanted.iter().flat_map(|part| parts(part.len())).collect();
             let before = self.ready.as_ref().map_or(&[][..], |ready| &ready.sizes);
-            if sizes.iter().all(|size| before.contains(size)) {
+            let room =
+                |size: usize| self.ready.as_ref().is_some_and(|ready| ready.lists.entries(size) >= lists.entries(size));
+            if sizes.iter().all(|size| before.contains(size) && room(*size)) {
                 return Ok(());
             }
             if before.len() < SIZES {
@@ -339,7 +352,7 @@ impl Predictor {
                 DeviceOptions { tuning: self.tuning.clone(), threads: self.threads, ..DeviceOptions::default() };
             let rule = self.checkpoint.manifest.identity.rule;
             let batches = Batches { train: Vec::new(), evaluate: sizes.clone() };
-            let settings = Settings::new(rule, options.kind());
+            let settings = Settings { lists: lists.clone(), ..Settings::new(rule, options.kind()) };
             let schedule = lower(&self.graph, &Plan::data_parallel(1), &batches, &settings)?;
             let bytes = schedule.largest_memory() as u64;
             let free = machine::free_memory_bytes();
@@ -360,7 +373,7 @@ impl Predictor {
             self.ready = None; // its memory is not needed beside the new one
             let mut rank = Rank::new(options.make()?, single(), Arc::new(schedule))?;
             restore(&mut rank, &self.checkpoint, false)?;
-            self.ready = Some(Ready { rank, sizes, outputs });
+            self.ready = Some(Ready { rank, sizes, lists, outputs });
             return Ok(());
         }
     }
@@ -384,11 +397,11 @@ impl Predictor {
         each: &mut dyn FnMut(Computed<'_>) -> Result<()>,
     ) -> Result<()> {
         let count = group.part.len();
-        self.ready_for(&[count])?;
+        self.ready_for(&[&group.part])?;
         let (kept, feed, memory);
         let source: Source<'_> = match &group.part {
             DataPart::Memory(samples) => {
-                memory = WithModelLabels { samples: samples.clone(), labels };
+                memory = WithModelLabels::new(samples.clone(), labels, self.info.sample_kind().targets);
                 Source::Memory(&memory)
             }
             DataPart::Stream(source) => {
@@ -408,7 +421,7 @@ impl Predictor {
                 Source::Stream(&kept, &feed)
             }
         };
-        let classes = self.info.classes.len();
+        let classes = self.info.sample_kind().targets.outputs();
         let mut start = 0;
         while start < count {
             let rows = self.batch.min(count - start);
@@ -452,11 +465,15 @@ impl Predictor {
     }
 
     /// The probabilities of each class for rows of values, one after another, scaled as the model takes them
-    /// ([`ModelInfo::values`]): bytes of an image are divided by 255.
+    /// ([`ModelInfo::values`]): bytes of an image are divided by 255. Of a model whose targets are numbers, these numbers.
     ///
     /// # Errors
-    /// If the values are no whole number of rows.
+    /// If the values are no whole number of rows, or the model takes lists of indices.
     pub fn predict_rows(&mut self, values: Vec<f32>) -> Result<Vec<Vec<f64>>> {
+        let kind = self.info.sample_kind();
+        if kind.features != FeatureKind::Dense {
+            return Err(Error::user("this model takes lists of indices; give it a csv of them"));
+        }
         let size: usize = self.info.shape.iter().product();
         if size == 0 || !values.len().is_multiple_of(size) {
             return Err(Error::user(format!(
@@ -465,19 +482,26 @@ impl Predictor {
                 self.info.shape
             )));
         }
-        let labels = vec![0; values.len() / size];
-        let table = paceline_data::Table::new(self.info.shape.clone(), values, labels, self.info.classes.len())?;
+        // Targets that nobody compares with.
+        let targets = match kind.targets {
+            TargetKind::Classes { classes, each } => {
+                Targets::several(vec![0; values.len() / size * each], each, classes)
+            }
+            TargetKind::Numbers { each } => Targets::numbers(vec![0.0; values.len() / size * each], each),
+        };
+        let table = paceline_data::Table::with_targets(self.info.shape.clone(), values, targets?)?;
         self.probabilities(table.into())
     }
 
     fn probabilities(&mut self, part: DataPart) -> Result<Vec<Vec<f64>>> {
+        let numbers = matches!(self.info.sample_kind().targets, TargetKind::Numbers { .. });
         let mut all = Vec::with_capacity(part.len());
         self.batches(&Group::numbered(part, None, "input".into()), Relabel::default(), &mut |computed| {
             for row in 0..computed.rows {
                 if let Some(error) = computed.error(row) {
                     return Err(Error::user(error));
                 }
-                all.push(computed.probabilities(row));
+                all.push(if numbers { computed.outputs(row).to_vec() } else { computed.probabilities(row) });
             }
             Ok(())
         })?;
@@ -488,6 +512,13 @@ impl Predictor {
 enum Source<'a> {
     Memory(&'a WithModelLabels),
     Stream(&'a Arc<Kept>, &'a Feed),
+}
+
+/// Room for the lists of any batch of these parts.
+fn list_room(parts: &[&DataPart]) -> ListRoom {
+    let lists =
+        parts.iter().filter_map(|part| part.memory()).filter(|samples| samples.feature_kind() != FeatureKind::Dense);
+    ListRoom::of_lengths(lists.flat_map(|samples| (0..samples.len()).map(|index| samples.features(index).len())))
 }
 
 /// A batch that the model has computed.

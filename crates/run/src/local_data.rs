@@ -12,8 +12,8 @@ use crate::input::RunData;
 use crate::process_group::ProcessGroup;
 use paceline_base::portion::Portion;
 use paceline_base::region::{split_range, weighted_ranges};
-use paceline_base::{Error, Result};
-use paceline_data::{DataPart, Order, Visits, fingerprint_of};
+use paceline_base::{Error, Result, text};
+use paceline_data::{DataPart, FeatureKind, Order, SampleKind, TargetKind, Visits, fingerprint_of};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
@@ -46,8 +46,8 @@ pub struct Holding {
     pub validation: Stock,
     /// To test on, if there is something.
     pub test: Option<Stock>,
-    /// Shape of a sample.
-    pub shape: Vec<usize>,
+    /// What a sample is made of.
+    pub kind: SampleKind,
     /// Names of the classes.
     pub classes: Vec<String>,
 }
@@ -77,7 +77,7 @@ impl Local {
         let first = &holdings[0];
         for (number, holding) in holdings.iter().enumerate() {
             let who = format!("data.placement = \"local\": process {number} on {}", holding.host);
-            let Holding { shape, classes, .. } = holding;
+            let Holding { kind, classes, .. } = holding;
             for (part, stock) in [("training", &holding.training), ("validation", &holding.validation)] {
                 if stock.samples == 0 {
                     return Err(Error::user(format!(
@@ -85,10 +85,10 @@ impl Local {
                     )));
                 }
             }
-            if *shape != first.shape {
+            if kind.shape != first.kind.shape {
                 return Err(Error::user(format!(
-                    "{who} has samples of shape {shape:?}, process 0 on {} of {:?}; prepare them alike, or give data.size",
-                    first.host, first.shape
+                    "{who} has samples of shape {:?}, process 0 on {} of {:?}; prepare them alike, or give data.size",
+                    kind.shape, first.host, first.kind.shape
                 )));
             }
             if *classes != first.classes {
@@ -96,6 +96,15 @@ impl Local {
                     "{who} has {}; all processes must have the same classes in the same order{}",
                     difference(classes, &first.classes, &first.host),
                     "; give each host a folder or an index with all of them"
+                )));
+            }
+            if kind != &first.kind {
+                return Err(Error::user(format!(
+                    "{who} has {}, process 0 on {} {}; give each host values and targets of the same kind (data.targets), with \
+                     indices of the same range, or data.placement = \"shared\"",
+                    kind_words(kind),
+                    first.host,
+                    kind_words(&first.kind)
                 )));
             }
         }
@@ -281,7 +290,7 @@ impl Holding {
             training: Stock::of(&data.training),
             validation: Stock::of(&data.validation),
             test: data.set.test.as_ref().map(Stock::of),
-            shape: data.training.shape().to_vec(),
+            kind: data.training.sample_kind(),
             classes: data.training.class_names().to_vec(),
         }
     }
@@ -302,6 +311,19 @@ fn portion_of(shares: &[u64], ranks: &Range<usize>, pass: usize, batch: usize) -
     let batch = batch.min(pass);
     let rows = |samples: usize| weighted_ranges(samples, shares).into_iter().skip(ranks.start).take(ranks.len());
     Portion::new(pass, batch, rows(batch), rows(pass % batch))
+}
+
+/// "lists of indices below 90 with 2 numbers to be met".
+fn kind_words(kind: &SampleKind) -> String {
+    let features = match kind.features {
+        FeatureKind::Dense => "dense features".to_string(),
+        FeatureKind::Lists { bound, .. } => format!("lists of indices below {bound}"),
+    };
+    let targets = match kind.targets {
+        TargetKind::Classes { classes, each } => format!("{each} of {classes} classes"),
+        TargetKind::Numbers { each } => text::counted(each, "number") + " to be met",
+    };
+    format!("{features} with {targets}")
 }
 
 fn difference(mine: &[String], first: &[String], host: &str) -> String {

@@ -3,8 +3,9 @@
 use crate::input::RunData;
 use paceline_base::{Error, Result};
 use paceline_config::Config;
+use paceline_data::csv::{Columns, CsvKind};
 use paceline_data::shards::Index;
-use paceline_data::{DataPart, Features};
+use paceline_data::{DataPart, FeatureKind, Features, SampleKind, TargetKind};
 use paceline_graph::Graph;
 use paceline_image::Fit;
 use paceline_system::atomic;
@@ -14,8 +15,10 @@ use std::path::Path;
 /// The name of the file in a run directory.
 const FILE: &str = "model.json";
 
-/// The format that this program writes; newer ones are refused.
-const FORMAT: u32 = 1;
+/// The newest format; newer ones are refused.
+const FORMAT: u32 = 2;
+/// The format of a model with dense features and one class, which says no kinds.
+const PLAIN: u32 = 1;
 
 /// What a model is and what it takes, as it stands in `model.json` of a run directory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,10 +29,19 @@ pub struct ModelInfo {
     pub version: String,
     /// Its name: that of the preset or of the model file.
     pub name: String,
-    /// Names of the classes, in the order of its outputs.
+    /// Names of the classes, in the order of its outputs; none if its targets are numbers.
     pub classes: Vec<String>,
-    /// The shape of a sample, such as `[28, 28]` or `[96, 96, 3]`.
+    /// The shape of a sample, such as `[28, 28]` or `[96, 96, 3]`; empty for lists of indices.
     pub shape: Vec<usize>,
+    /// What the features are.
+    #[serde(default = "dense", skip_serializing_if = "is_dense")]
+    pub features: FeatureKind,
+    /// What the targets are; none stands for one of `classes`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub targets: Option<TargetKind>,
+    /// The columns of the csv that it was trained on; none if it was not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub columns: Option<Columns>,
     /// How stored values become the numbers that it takes.
     pub values: Values,
     /// How images become samples; none if samples are no images.
@@ -52,6 +64,16 @@ pub enum Values {
     },
     /// Numbers as they are.
     Floats,
+    /// Lists of indices.
+    Indices,
+}
+
+fn dense() -> FeatureKind {
+    FeatureKind::Dense
+}
+
+fn is_dense(kind: &FeatureKind) -> bool {
+    *kind == FeatureKind::Dense
 }
 
 /// How images become samples.
@@ -78,6 +100,7 @@ impl ModelInfo {
             DataPart::Memory(samples) => match samples.features(0) {
                 Features::U8 { scale, offset, .. } => Values::Bytes { scale, offset },
                 Features::F32(_) => Values::Floats,
+                Features::U32(_) | Features::U64(_) => Values::Indices,
             },
         };
         let size = match shape[..] {
@@ -89,12 +112,19 @@ impl ModelInfo {
             Some(_) => config.data.fit.into(),
             None => prepared_with(Path::new(&config.data.name)).unwrap_or(config.data.fit.into()),
         };
+        let SampleKind { features, targets, .. } = data.training.sample_kind();
+        let targets = Some(targets).filter(|&kind| kind != one_class(data.training.classes()));
+        let columns = data.set.columns.clone();
+        let plain = is_dense(&features) && targets.is_none() && columns.is_none();
         Self {
-            format: FORMAT,
+            format: if plain { PLAIN } else { FORMAT },
+            features,
+            targets,
+            columns,
             version: env!("CARGO_PKG_VERSION").into(),
             name: graph.name.clone(),
             classes: data.training.class_names().to_vec(),
-            image: size.filter(|_| values != Values::Floats).map(|[height, width, channels]| ImageInfo {
+            image: size.filter(|_| matches!(values, Values::Bytes { .. })).map(|[height, width, channels]| ImageInfo {
                 height,
                 width,
                 channels,
@@ -104,6 +134,26 @@ impl ModelInfo {
             values,
             parameters: graph.signature(),
         }
+    }
+
+    /// What every sample of it is made of.
+    pub fn sample_kind(&self) -> SampleKind {
+        let targets = self.targets.unwrap_or_else(|| one_class(self.classes.len()));
+        SampleKind { shape: self.shape.clone(), features: self.features, targets }
+    }
+
+    /// Names of its targets: the columns of its csv, else their numbers from 1 on.
+    pub fn target_names(&self) -> Vec<String> {
+        match &self.columns {
+            Some(columns) => columns.targets.iter().map(|column| column.name.clone()).collect(),
+            None => (1..=self.sample_kind().targets.each()).map(|number| format!("target {number}")).collect(),
+        }
+    }
+
+    /// What a csv must be like to be given to it; none if it was not trained on one.
+    pub fn csv(&self) -> Option<CsvKind> {
+        let columns = self.columns.clone()?;
+        Some(CsvKind { columns, features: self.features })
     }
 
     /// Writes it into a run directory, whole or not at all.
@@ -146,6 +196,10 @@ impl ModelInfo {
         }
         serde_json::from_slice(&text).map(Some).map_err(damaged)
     }
+}
+
+fn one_class(classes: usize) -> TargetKind {
+    TargetKind::Classes { classes, each: 1 }
 }
 
 /// How the images of these shards were brought to their size, if their index says it.

@@ -3,6 +3,7 @@
 use crate::flags::predict::{Format, ModelFlags, Predict};
 use crate::screen;
 use crate::signals::stop_on_signal;
+use paceline::data::TargetKind;
 use paceline::predict::{Counts, Options, Prediction, Predictor, lines};
 use paceline::system::atomic::Replacing;
 use paceline::{Error, Result, text};
@@ -29,7 +30,14 @@ pub(crate) fn run(flags: &Predict) -> Result<()> {
     }
     let top = (flags.top as usize).min(predictor.classes().len());
     let table = Table::new(&predictor, inputs.has_labels(predictor.classes()), flags.output.is_none());
+    let numbers = match predictor.info().sample_kind().targets {
+        TargetKind::Numbers { .. } => predictor.info().target_names(),
+        TargetKind::Classes { .. } => Vec::new(),
+    };
+    let is_numbers = !numbers.is_empty();
     out.put(&match flags.format {
+        Format::Table if is_numbers => numbers_head(&numbers),
+        Format::Csv if is_numbers => lines::csv_head_of_numbers(&numbers),
         Format::Table => table.head(),
         Format::Csv => lines::csv_head(top),
         Format::Jsonl => String::new(),
@@ -43,6 +51,8 @@ pub(crate) fn run(flags: &Predict) -> Result<()> {
             bad.push((prediction.input.clone(), error.clone()));
         }
         out.put(&match flags.format {
+            Format::Table if is_numbers => numbers_row(prediction, numbers.len()),
+            Format::Csv if is_numbers => lines::csv_line_of_numbers(prediction, numbers.len()),
             Format::Table => table.rows(prediction),
             Format::Csv => lines::csv_line(prediction, top),
             Format::Jsonl => lines::json_line(prediction, top),
@@ -102,6 +112,32 @@ pub(crate) fn say_bad(first: &[(String, String)], bad: u64, inputs: u64, allowed
 /// The reason, which mostly begins with the name already.
 fn with_name(input: &str, reason: &str) -> String {
     if reason.contains(input) { reason.into() } else { format!("{input}: {reason}") }
+}
+
+/// Characters of a predicted number, and of the name above it.
+const NUMBER: usize = 14;
+
+/// The head of a table of predicted numbers: each with what the data says beside it.
+fn numbers_head(names: &[String]) -> String {
+    let head = |name: &String| format!("{:>NUMBER$}  {:>NUMBER$}  ", shortened(&text::visible(name), NUMBER), "known");
+    let line = format!("{0}  {0}  ", "─".repeat(NUMBER)).repeat(names.len());
+    format!("{}input\n{line}─────\n", names.iter().map(head).collect::<String>())
+}
+
+/// A row of it.
+fn numbers_row(prediction: &Prediction<'_>, count: usize) -> String {
+    let mut row = String::new();
+    for place in 0..count {
+        let number = prediction.numbers.get(place);
+        let shown = |value: Option<f32>| value.map_or("–".into(), |value| value.to_string());
+        let (value, known) = (shown(number.map(|n| n.value)), shown(number.and_then(|n| n.known)));
+        row += &format!("{value:>NUMBER$}  {known:>NUMBER$}  ");
+    }
+    let input = match &prediction.error {
+        Some(error) => with_name(&prediction.input, error),
+        None => prediction.input.clone(),
+    };
+    format!("{row}{}\n", text::visible(&input))
 }
 
 /// Columns of known width, so that nothing has to be collected: the input, which may be long, comes last.

@@ -1,6 +1,7 @@
 //! The flags of `paceline data`.
 
 use clap::{Args, Subcommand};
+use paceline::data::csv::TargetsAre;
 use std::path::PathBuf;
 
 #[derive(Args)]
@@ -12,7 +13,9 @@ pub(crate) struct Data {
 #[derive(Subcommand)]
 pub(crate) enum DataCommand {
     /// The data sets known by name
-    #[command(after_help = "Example:\n  paceline data list --json")]
+    #[command(
+        after_help = "Beside these names, data.name takes paths: a folder of record shards, of class folders with images, of IDX files, of\nCIFAR-10 batches, or of train.csv, validation.csv and test.csv; a file of records; a csv of values (numbers or lists of\nindices, with targets); a csv or tsv of path,label. `paceline data info PATH` says what is in one.\n\nExample:\n  paceline data list --json"
+    )]
     List {
         /// As JSON
         #[arg(long)]
@@ -32,9 +35,9 @@ pub(crate) enum DataCommand {
         #[arg(long, value_name = "URL", conflicts_with = "from")]
         url: Option<String>,
     },
-    /// What is in a data set, a folder of record shards or photos, or one file of records, images or IDX
+    /// What is in a data set, a folder of record shards or photos, or one file of records, values (csv), images or IDX
     #[command(
-        after_help = "Examples:\n  paceline data info fashion-sample\n  paceline data info shards/ --first 5 --png pictures/\n  paceline data info photos.csv --json\n  paceline data info train-00000-of-00016.tfrec --no-verify"
+        after_help = "Examples:\n  paceline data info fashion-sample\n  paceline data info shards/ --first 5 --png pictures/\n  paceline data info photos.csv --json\n  paceline data info houses.csv --target price\n  paceline data info train-00000-of-00016.tfrec --no-verify"
     )]
     Info {
         /// A name or a path
@@ -48,6 +51,12 @@ pub(crate) enum DataCommand {
         /// Do not check the checksums of records
         #[arg(long)]
         no_verify: bool,
+        /// Columns of a csv of values that are targets, as data.target [default: the last]
+        #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+        target: Vec<String>,
+        /// What these are, as data.targets: auto, classes or numbers
+        #[arg(long, value_name = "KIND", default_value = "auto")]
+        targets: TargetsAre,
         /// Leave out up to N bad records, and list them
         #[arg(long, value_name = "N", default_value_t = 0)]
         skip_bad: usize,

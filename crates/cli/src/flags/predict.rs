@@ -21,7 +21,7 @@ input that cannot be read keeps its place with the reason; all others are predic
 pub(crate) struct Predict {
     /// A run directory, its run.toml, or one of its checkpoints
     pub run: PathBuf,
-    /// Photos, folders of them, a csv or tsv of paths, record shards, IDX files, or sets by name
+    /// Photos, folders of them, a csv or tsv of paths, a csv of values, record shards, IDX files, or sets by name
     #[arg(required = true, value_name = "DATA")]
     pub data: Vec<PathBuf>,
     /// How many of the most probable classes to give
@@ -48,7 +48,7 @@ pub(crate) struct Predict {
 pub(crate) enum Format {
     /// For people
     Table,
-    /// With a head: input,label,class,probability,error
+    /// With a head: input,label,class,probability,error (of numbers: input, each target and what is known of it, error)
     Csv,
     /// A JSON object on each line
     Jsonl,
@@ -71,7 +71,7 @@ not taken for something new.";
 pub(crate) struct Evaluate {
     /// A run directory, its run.toml, or one of its checkpoints
     pub run: PathBuf,
-    /// Labelled data: class folders, a csv or tsv of path,label, record shards, IDX files, or a set by name [default: the
+    /// Labelled data: class folders, a csv or tsv of path,label, a csv of values, record shards, IDX files, or a set by name [default: the
     /// data of the run]
     #[arg(value_name = "DATA")]
     pub data: Option<PathBuf>,

@@ -8,6 +8,7 @@ mod bad_input;
 mod busy;
 mod configuration;
 mod convolutions;
+mod csv;
 mod damaged;
 mod data_cache;
 mod doctor;

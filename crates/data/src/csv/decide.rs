@@ -5,11 +5,10 @@
 use super::columns::Places;
 use super::text::{Row, Text, shown};
 use crate::error::{CsvError, Result};
-use serde::{Deserialize, Serialize};
+use std::str::FromStr;
 
 /// What a user says that targets are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TargetsAre {
     /// Classes if a value is no number, or if all are whole numbers below 1000 that begin at 0 without gaps; else numbers.
     #[default]
@@ -18,6 +17,19 @@ pub enum TargetsAre {
     Classes,
     /// Numbers to be met.
     Numbers,
+}
+
+impl FromStr for TargetsAre {
+    type Err = &'static str;
+
+    fn from_str(word: &str) -> std::result::Result<Self, Self::Err> {
+        match word {
+            "auto" => Ok(Self::Auto),
+            "classes" => Ok(Self::Classes),
+            "numbers" => Ok(Self::Numbers),
+            _ => Err("give auto, classes or numbers"),
+        }
+    }
 }
 
 /// Whole numbers from 0 to below this may be classes.

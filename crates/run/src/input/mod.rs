@@ -9,6 +9,7 @@ use paceline_base::sample::{FeatureKind, IndexWidth, SampleKind};
 use paceline_base::{Error, Kind, Result, text};
 use paceline_comm::processes_here;
 use paceline_config::{Auto, CacheName, Config};
+use paceline_data::csv::TargetOptions;
 use paceline_data::shards::FeatureNames;
 use paceline_data::{Catalogue, DataPart, DataSet, ImagesInMemory, Options, Samples, Source, Split};
 use paceline_plan::ListRoom;
@@ -51,6 +52,7 @@ pub fn open_data(config: &Config) -> Result<RunData> {
         skip_bad: data.skip_bad,
         memory: Some(paceline_system::machine::free_memory_bytes()).filter(|&free| free > 0),
         names: FeatureNames { image: data.image.clone(), label: data.label.clone() },
+        targets: TargetOptions { columns: data.target.clone(), are: data.targets },
     };
     let mut set = catalogue.open(&data.name, &options)?;
     tracing::info!("data: {}", set.origin);
@@ -96,8 +98,28 @@ pub fn open_data(config: &Config) -> Result<RunData> {
     })
 }
 
-/// Keys that say how to decode mean nothing for samples that are in memory.
+/// Keys that say how to decode mean nothing for samples that are in memory, those of columns only for a csv of values.
 fn refuse_idle_keys(config: &Config, set: &DataSet, no_augment: bool) -> Result<()> {
+    let given = |keys: &[&'static str]| keys.iter().find(|key| config.is_given(&format!("data.{key}"))).copied();
+    match set.columns {
+        None => {
+            if let Some(key) = given(&["target", "targets"]) {
+                return Err(Error::user(format!(
+                    "data.{key} is given, but {} is no csv of values and has no columns; remove data.{key}",
+                    config.data.name
+                )));
+            }
+        }
+        Some(_) => {
+            if let Some(key) = given(&["image", "label"]) {
+                return Err(Error::user(format!(
+                    "data.{key} names a feature of records, but {} is a csv of values; remove data.{key}, and name the targets in \
+                     data.target",
+                    config.data.name
+                )));
+            }
+        }
+    }
     if set.train.memory().is_none() {
         return Ok(());
     }

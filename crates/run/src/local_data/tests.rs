@@ -281,7 +281,7 @@ fn holding(host: &str, training: usize, classes: &[&str]) -> Holding {
         training: stock(training),
         validation: stock(training / 10),
         test: None,
-        shape: vec![4, 4],
+        kind: SampleKind::classified(&[4, 4], classes.len()),
         classes: classes.iter().map(|c| c.to_string()).collect(),
     }
 }
@@ -315,10 +315,18 @@ fn what_does_not_fit_names_the_host() {
     check(holding("b", 0, &["x", "y"]), &[1, 1], 32, "process 1 on b has no training samples");
     check(holding("b", 5, &["x", "y"]), &[1, 1], 32, "process 1 on b has no validation samples");
     check(
-        Holding { shape: vec![4, 5], ..holding("b", 50, &["x", "y"]) },
+        Holding { kind: SampleKind::classified(&[4, 5], 2), ..holding("b", 50, &["x", "y"]) },
         &[1, 1],
         32,
         "on b has samples of shape [4, 5]",
+    );
+    let numbers = SampleKind { targets: TargetKind::Numbers { each: 1 }, ..SampleKind::classified(&[4, 4], 2) };
+    let other = Holding { kind: numbers, ..holding("b", 50, &["x", "y"]) };
+    check(
+        other,
+        &[1, 1],
+        32,
+        "on b has dense features with 1 number to be met, process 0 on a dense features with 1 of 2 classes",
     );
     check(holding("b", 50, &["x"]), &[1, 1], 32, "on b has no class \"y\"");
     check(holding("b", 50, &["x", "y", "z"]), &[1, 1], 32, "on b has a class \"z\"");

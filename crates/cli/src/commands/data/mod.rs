@@ -7,6 +7,7 @@ use crate::flags::{Data, DataCommand};
 use crate::screen::{self, say};
 use indicatif::{ProgressBar, ProgressStyle};
 use paceline::base::layout;
+use paceline::data::csv::TargetOptions;
 use paceline::data::info::InfoOptions;
 use paceline::data::{Catalogue, DataError, ShardError};
 use paceline::{Error, Result};
@@ -18,8 +19,9 @@ pub(crate) fn run(flags: &Data) -> Result<()> {
     match &flags.command {
         DataCommand::List { json } => list(&catalogue, *json),
         DataCommand::Get { name, from, url } => get(&catalogue, name, from.as_deref(), url.as_deref()),
-        DataCommand::Info { what, first, png, no_verify, skip_bad, json } => {
-            let look = InfoOptions { first: *first, verify: !no_verify, skip_bad: *skip_bad };
+        DataCommand::Info { what, first, png, no_verify, target, targets, skip_bad, json } => {
+            let targets = TargetOptions { columns: target.clone(), are: *targets };
+            let look = InfoOptions { first: *first, verify: !no_verify, skip_bad: *skip_bad, targets };
             info(&catalogue, what, &look, png.as_deref(), *json)
         }
         DataCommand::Cache(flags) => cache::run(&catalogue, flags),

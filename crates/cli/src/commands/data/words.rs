@@ -2,7 +2,8 @@
 
 use paceline::data::Info;
 use paceline::data::info::{
-    ClassCount, Content, FeatureInfo, FileInfo, ImageInfo, PartInfo, PhotosInfo, RecordsInfo, SetInfo, Spread,
+    ClassCount, Content, CsvFeatures, CsvInfo, CsvTarget, FeatureInfo, FileInfo, ImageInfo, PartInfo, PhotosInfo,
+    RecordsInfo, SetInfo, Spread,
 };
 use paceline::data::tfrecord::Packing;
 use paceline::text::{bytes, counted};
@@ -20,6 +21,7 @@ pub(super) fn info(info: &Info) -> String {
         Info::File(info) => file(&mut out, info),
         Info::Records(info) => records(&mut out, info),
         Info::Photos(info) => photos(&mut out, info),
+        Info::Csv(info) => csv(&mut out, info),
         Info::Image(info) => image(&mut out, info),
     };
     out
@@ -211,6 +213,40 @@ fn photos(out: &mut String, info: &PhotosInfo) -> std::fmt::Result {
     }
     for photo in &info.first {
         writeln!(out, "{} ({}): {}", photo.path.display(), photo.class, photo.image)?;
+    }
+    Ok(())
+}
+
+fn csv(out: &mut String, info: &CsvInfo) -> std::fmt::Result {
+    writeln!(out, "{}: a csv of values", info.path.display())?;
+    for part in &info.parts {
+        writeln!(out, "{}: {}", part.role, counted(part.rows, "row"))?;
+        match &part.features {
+            CsvFeatures::Dense { columns, values: v } => writeln!(
+                out,
+                "  features: dense [{columns}], values {} to {}, mean {:.3}, standard deviation {:.3}",
+                v.min, v.max, v.mean, v.std
+            )?,
+            CsvFeatures::Lists { shortest, mean, longest, largest } => {
+                let largest = largest.map_or("no index".into(), |largest| format!("largest index {largest}"));
+                writeln!(out, "  features: lists, shortest {shortest}, mean {mean:.1}, longest {longest}, {largest}")?;
+            }
+        }
+        for target in &part.targets {
+            match target {
+                CsvTarget::Numbers { name, values: v } => {
+                    writeln!(out, "  target {name}: numbers, {} to {}, mean {:.3}", v.min, v.max, v.mean)?;
+                }
+                CsvTarget::Classes { name, classes: list } => {
+                    writeln!(out, "  target {name}: {}", counted(list.len(), "class"))?;
+                    classes(out, list)?;
+                }
+            }
+        }
+    }
+    info.notes.iter().try_for_each(|note| writeln!(out, "{note}"))?;
+    for file in &info.files {
+        writeln!(out, "{:>10}  {}", bytes(file.bytes), file.path.display())?;
     }
     Ok(())
 }
