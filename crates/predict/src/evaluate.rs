@@ -5,7 +5,7 @@ use crate::matching::Matching;
 use crate::predictor::{Inputs, PartName, Predictor};
 use crate::scores::Confusion;
 use paceline_base::sample::TargetKind;
-use paceline_base::{Error, Result, metric};
+use paceline_base::{Error, Result, metric, text};
 use paceline_data::{Group, Role, Target};
 
 /// What a model reached on labelled data.
@@ -53,14 +53,17 @@ impl Predictor {
     /// Bad samples are left out of all figures.
     ///
     /// # Errors
-    /// If no sample has a class, some have one that the model does not know, or the model was not trained on numbers and they are
-    /// the targets.
+    /// If no sample has a class, some have one that the model does not know, or the targets are of another kind than the model's.
     pub fn evaluate(&mut self, inputs: &Inputs) -> Result<Evaluation> {
-        let is_numbers = |group: &Group| matches!(group.part.target_kind(), TargetKind::Numbers { .. });
-        if matches!(self.info().sample_kind().targets, TargetKind::Classes { each: 2.., .. }) {
+        let targets = self.info().sample_kind().targets;
+        if matches!(targets, TargetKind::Classes { each: 2.., .. }) {
             return Err(self.several_classes());
         }
-        if inputs.groups.iter().any(is_numbers) { self.evaluate_numbers(inputs) } else { self.evaluate_classes(inputs) }
+        inputs.groups.iter().try_for_each(|group| same_kind(targets, group))?;
+        match targets {
+            TargetKind::Numbers { .. } => self.evaluate_numbers(inputs),
+            TargetKind::Classes { .. } => self.evaluate_classes(inputs),
+        }
     }
 
     fn evaluate_classes(&mut self, inputs: &Inputs) -> Result<Evaluation> {
@@ -122,16 +125,8 @@ impl Predictor {
         let mut absolute_error = 0.0;
         for group in &inputs.groups {
             self.batches(group, Relabel::default(), &mut |computed| {
-                let sum = |name| {
-                    computed.metrics.sum(name).ok_or_else(|| {
-                        Error::user(format!(
-                            "the targets of the data are numbers ({} is the first input), but the model was trained on classes; \
-                             give data with classes, or another model",
-                            group.name(0)
-                        ))
-                    })
-                };
-                let kernel = (sum(metric::LOSS)?, sum(metric::ABSOLUTE_ERROR)?);
+                let sum = |name| computed.metrics.sum(name).unwrap_or(f64::NAN);
+                let kernel = (sum(metric::LOSS), sum(metric::ABSOLUTE_ERROR));
                 let whole = (0..computed.rows).all(|row| computed.error(row).is_none());
                 for row in 0..computed.rows {
                     match (computed.error(row), computed.target(row)) {
@@ -157,6 +152,30 @@ impl Predictor {
         let absolute_error = Some(absolute_error / evaluation.samples as f64);
         Ok(Evaluation { absolute_error, ..evaluation })
     }
+}
+
+/// Refuses inputs whose targets cannot be compared with those that a model was trained on.
+fn same_kind(model: TargetKind, group: &Group) -> Result<()> {
+    let data = group.part.target_kind();
+    let same = match (model, data) {
+        (TargetKind::Numbers { each: model }, TargetKind::Numbers { each: data }) => model == data,
+        (TargetKind::Classes { .. }, TargetKind::Classes { .. }) => true,
+        _ => false,
+    };
+    let words = |kind| match kind {
+        TargetKind::Numbers { each } => text::counted(each, "number"),
+        TargetKind::Classes { .. } => "a class".into(),
+    };
+    if same {
+        return Ok(());
+    }
+    Err(Error::user(format!(
+        "the target of a sample is {} in the data ({} is the first input), and {} in the run of this model; give data with such \
+         targets, or another model",
+        words(data),
+        group.name(0),
+        words(model)
+    )))
 }
 
 /// The means over outputs of (y − target)² and of |y − target|.

@@ -2,7 +2,6 @@
 
 use paceline_record::{EpochRecord, PartialEpoch, RunDir, StepRecord, Summary, list_runs, read_run};
 use serde_json::Value;
-use std::path::Path;
 
 /// Lines of `steps.jsonl` as they were written before losses said what they count.
 const STEP: &str = r#"{"kind":"step","attempt":1,"epoch":2,"step":9,"steps":4,"rank":0,"samples":128,"share":128,"batch":32,"loss":1.1984446346759796,"accuracy":0.171875,"rate":0.001,"examples_per_s":2366426.3264928823,"split":{"input":0.000010425,"compute":0.000043625,"wait":0.0,"transfer":4e-8,"update":0.0,"checkpoint":0.0}}"#;
@@ -11,13 +10,13 @@ const EPOCH: &str = r#"{"kind":"epoch","attempt":1,"epoch":2,"step":12,"rate":0.
 const BEFORE: &str = r#""best_checkpoint":null,"best_val_accuracy":null,"best_val_loss":null,"final_val_accuracy":null,"final_val_loss":null,"train_accuracy":null,"train_loss":null,"test_accuracy":null,"test_loss":null,"validation_samples":0"#;
 const AFTER: &str = r#""best_checkpoint":null,"best_val_accuracy":0.2,"best_val_loss":1.2117649078369142,"final_val_accuracy":0.2,"final_val_loss":1.2117649078369142,"train_accuracy":0.19444444444444445,"train_loss":1.1929781913757325,"test_accuracy":null,"test_loss":null,"validation_samples":0"#;
 
-/// The lines of a run that recorded this step and epoch.
-fn lines(path: &Path, step: StepRecord, epoch: EpochRecord) -> Vec<String> {
-    let writer = RunDir::create(path).unwrap().begin_steps().unwrap();
+/// The lines of a new run that recorded this step and epoch.
+fn lines(dir: &RunDir, step: StepRecord, epoch: EpochRecord) -> Vec<String> {
+    let writer = dir.begin_steps().unwrap();
     writer.push(step);
     writer.push_epoch(epoch);
     writer.finish().unwrap();
-    let text = std::fs::read_to_string(path.join("steps.jsonl")).unwrap();
+    let text = std::fs::read_to_string(dir.path().join("steps.jsonl")).unwrap();
     text.lines().skip(1).map(String::from).collect()
 }
 
@@ -49,7 +48,8 @@ fn summary_of_numbers(epochs: Vec<EpochRecord>) -> Summary {
 fn a_classification_is_written_in_the_same_bytes() {
     let folder = tempfile::tempdir().unwrap();
     let (step, epoch) = (serde_json::from_str(STEP).unwrap(), serde_json::from_str(EPOCH).unwrap());
-    assert_eq!(lines(&folder.path().join("again"), step, epoch), [STEP, EPOCH]);
+    let dir = RunDir::create(folder.path().join("again")).unwrap();
+    assert_eq!(lines(&dir, step, epoch), [STEP, EPOCH]);
     let mut summary = Summary::default();
     assert!(serde_json::to_string(&summary).unwrap().contains(BEFORE));
     summary.epochs = vec![epoch];
@@ -66,11 +66,11 @@ fn a_loss_without_accuracy_leaves_none_in_any_file() {
     let step =
         StepRecord { loss: 2.5, absolute_error: Some(1.5), rate: 0.1, examples_per_s: 7.0, ..StepRecord::default() };
     let epochs = [numbers(1, 3.0), numbers(2, 2.0), numbers(3, 2.5)];
-    let written = lines(&path, step, epochs[0]).join("\n");
+    let dir = RunDir::create(&path).unwrap();
+    let written = lines(&dir, step, epochs[0]).join("\n");
     let partial =
         PartialEpoch { epoch: 4, train_loss: 2.0, train_absolute_error: Some(1.0), ..PartialEpoch::default() };
     let summary = Summary { partial: Some(partial), ..summary_of_numbers(epochs.to_vec()) };
-    let dir = RunDir::open(&path).unwrap();
     dir.write_summary(&summary).unwrap();
     let text = std::fs::read_to_string(path.join("summary.json")).unwrap();
     for text in [&written, &text] {

@@ -21,6 +21,7 @@ mod monitor;
 mod names;
 #[path = "../../../../tests/not_run.rs"]
 mod not_run;
+mod numbers;
 mod parts;
 mod predict;
 mod predicted_time;

@@ -2,6 +2,7 @@
 
 use crate::local_data::Local;
 use crate::resolve::Resolved;
+use paceline_base::sample::TargetKind;
 use paceline_base::{Result, metric};
 use paceline_engine::TrainState;
 use paceline_plan::Compression;
@@ -41,7 +42,10 @@ pub(super) fn first_summary(
         metrics: if classification { Vec::new() } else { counted.iter().map(|metric| metric.name.clone()).collect() },
         seconds_total: seconds,
         parameters: r.graph.parameter_count() as u64,
-        classes: classification.then_some(r.graph.targets.outputs() as u64),
+        classes: match r.graph.targets {
+            TargetKind::Classes { classes, .. } => Some(classes as u64),
+            TargetKind::Numbers { .. } => None,
+        },
         validation_samples: r.data.validation_pool().pass as u64,
         test_samples: r.data.test_pool().map_or(0, |pool| pool.pass as u64),
         input: r.data.facts(&r.config),
