@@ -37,7 +37,8 @@ fn they_are_shown_recorded_and_reported_without_an_accuracy() {
     assert_eq!(summary["metrics"], serde_json::json!(["loss", "absolute error", "samples"]));
     let best = &summary["epochs"][summary["best_epoch"].as_u64().unwrap() as usize - 1];
     assert_eq!(summary["best_val_absolute_error"], best["val_absolute_error"]);
-    for text in [&s.read("r/steps.jsonl"), &s.ok("report r"), &s.ok("report r --html page.html"), &s.ok("runs ."), &out] {
+    for text in [&s.read("r/steps.jsonl"), &s.ok("report r"), &s.ok("report r --html page.html"), &s.ok("runs ."), &out]
+    {
         nothing_made_up(text);
     }
     let written = s.read("r/summary.json");
