@@ -4,7 +4,7 @@
 
 use super::columns::Places;
 use super::text::{Row, Text, shown};
-use crate::error::{CsvError, Result};
+use crate::error::{CsvError, MixedCell, Result};
 use std::str::FromStr;
 
 /// What a user says that targets are.
@@ -297,20 +297,9 @@ fn decide_targets(
 }
 
 /// The error for two cells that do not fit together: column, cell and what it is.
-fn mixed(
-    text: &Text,
-    (first_column, (first, first_kind)): (String, (&Cell, &'static str)),
-    (second_column, (second, second_kind)): (String, (&Cell, &'static str)),
-) -> CsvError {
-    CsvError::MixedTargets {
-        file: text.file.clone(),
-        first_column,
-        first_line: text.line(first.at),
-        first_value: first.text.clone(),
-        first_kind,
-        second_column,
-        second_line: text.line(second.at),
-        second_value: second.text.clone(),
-        second_kind,
-    }
+fn mixed(text: &Text, first: (String, (&Cell, &'static str)), second: (String, (&Cell, &'static str))) -> CsvError {
+    let [first, second] = [first, second].map(|(column, (cell, kind))| {
+        Box::new(MixedCell { column, line: text.line(cell.at), value: cell.text.clone(), kind })
+    });
+    CsvError::MixedTargets { file: text.file.clone(), first, second }
 }
