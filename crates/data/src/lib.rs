@@ -61,7 +61,7 @@ pub mod tfrecord;
 mod visits;
 
 pub use catalogue::{Catalogue, DataSet, Entry, GetProgress, Got, Options, ValidationSet};
-pub use error::{CsvError, DataError, ExampleError, PhotoError, RecordError, Result, ShardError};
+pub use error::{CsvError, DataError, ExampleError, MixedCell, PhotoError, RecordError, Result, ShardError};
 pub use info::Info;
 pub use inputs::{Group, InputOptions};
 pub use order::Order;

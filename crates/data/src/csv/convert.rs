@@ -170,7 +170,7 @@ impl Reading<'_> {
             if name.is_empty() {
                 return CsvError::EmptyCell { file, line, column }.into();
             }
-            let hint = did_you_mean(name, coder.names.iter().map(String::as_str));
+            let hint = did_you_mean(name, coder.names.iter().map(String::as_str)).into();
             let (value, whose) = (shown(name.as_bytes()), self.whose);
             CsvError::UnknownClass { file, line, column, value, whose, hint }.into()
         })

@@ -4,7 +4,7 @@
 
 use super::columns::Places;
 use super::text::{Row, Text, shown};
-use crate::error::{CsvError, Result};
+use crate::error::{CsvError, MixedCell, Result};
 use std::str::FromStr;
 
 /// What a user says that targets are.
@@ -189,28 +189,49 @@ impl TargetSeen {
             .then_some(classes)
     }
 
-    /// What `auto` makes of the column: its kind, the cell that says so, and why. A mixture is the two cells that do not fit.
-    fn auto(&self) -> Result<(TargetIs, Option<&Cell>, String), (&Cell, &Cell)> {
-        match (&self.word, &self.decimal, self.classes()) {
-            (Some(word), Some(decimal), _) => Err((word, decimal)),
-            (Some(word), None, _) => Ok((TargetIs::Names, Some(word), format!("`{}` is no number", word.text))),
-            (None, _, Some(classes)) => {
+    /// What `auto` makes of the column; of a mixture the two cells that do not fit.
+    fn auto(&self, text: &Text) -> Result<AutoKind<'_>, (&Cell, &Cell)> {
+        let at = |cell: &Cell, why: &str| format!("`{}` {why} (line {})", cell.text, text.line(cell.at));
+        let (is, cell, why) = match (&self.word, &self.decimal, self.classes(), &self.outside) {
+            (Some(word), Some(decimal), _, _) => return Err((word, decimal)),
+            (Some(word), None, _, _) => (TargetIs::Names, Some(word), at(word, "is no number")),
+            (None, _, Some(classes), _) => {
                 let why = format!("all are whole numbers from 0 to {} without gaps", classes - 1);
-                Ok((TargetIs::WholeNumbers(classes), self.first.as_ref(), why))
+                (TargetIs::WholeNumbers(classes), self.first.as_ref(), why)
             }
-            (None, Some(decimal), None) => {
-                Ok((TargetIs::Numbers, Some(decimal), format!("`{}` is not whole", decimal.text)))
+            (None, Some(decimal), None, _) => (TargetIs::Numbers, Some(decimal), at(decimal, "is not whole")),
+            (None, None, None, Some(outside)) => {
+                (TargetIs::Numbers, Some(outside), at(outside, &format!("is not from 0 to {}", CLASSES - 1)))
             }
-            (None, None, None) => {
-                let why = match &self.outside {
-                    Some(cell) => format!("`{}` is not from 0 to {}", cell.text, CLASSES - 1),
-                    None => {
-                        let missing = self.whole.iter().position(|&occurs| !occurs).unwrap_or_default();
-                        format!("{missing} does not occur, so that they are no numbers of classes")
-                    }
-                };
-                Ok((TargetIs::Numbers, self.outside.as_ref().or(self.first.as_ref()), why))
+            (None, None, None, None) => {
+                let missing = self.whole.iter().position(|&occurs| !occurs).unwrap_or_default();
+                let why = format!("{missing} does not occur, so that they are no numbers of classes");
+                (TargetIs::Numbers, self.first.as_ref(), why)
             }
+        };
+        Ok(AutoKind { is, cell, why })
+    }
+}
+
+/// What `auto` makes of a column.
+struct AutoKind<'a> {
+    is: TargetIs,
+    /// A cell that says so, or the first.
+    cell: Option<&'a Cell>,
+    why: String,
+}
+
+impl AutoKind<'_> {
+    fn is_numbers(&self) -> bool {
+        self.is == TargetIs::Numbers
+    }
+
+    /// What its cells are, in an error.
+    fn words(&self) -> &'static str {
+        match self.is {
+            TargetIs::Numbers => "a number",
+            TargetIs::WholeNumbers(_) => "the number of a class",
+            TargetIs::Names => "a name",
         }
     }
 }
@@ -248,35 +269,27 @@ fn decide_targets(
             (seen.iter().map(kind).collect(), "data.targets says so".into())
         }
         TargetsAre::Auto => {
-            let mut kinds: Vec<(TargetIs, Option<&Cell>, String)> = Vec::new();
+            let mut kinds: Vec<AutoKind<'_>> = Vec::with_capacity(seen.len());
             for (number, seen) in seen.iter().enumerate() {
-                let found = seen.auto().map_err(|(word, decimal)| {
-                    let (word, decimal) = ((word, "a name"), (decimal, "a number"));
-                    mixed(text, (column(number), word), (column(number), decimal))
-                })?;
-                kinds.push(found);
+                kinds.push(seen.auto(text).map_err(|(word, decimal)| {
+                    mixed(text, (column(number), (word, "a name")), (column(number), (decimal, "a number")))
+                })?);
             }
-            let numbers = |kind: TargetIs| kind == TargetIs::Numbers;
-            if let Some(other) = kinds.iter().position(|kind| numbers(kind.0) != numbers(kinds[0].0))
-                && let [Some(first), Some(second)] = [0, other].map(|number| kinds[number].1)
+            if let Some(other) = kinds.iter().position(|kind| kind.is_numbers() != kinds[0].is_numbers())
+                && let [Some(first), Some(second)] = [0, other].map(|number| kinds[number].cell)
             {
-                let words = |kind: TargetIs| match kind {
-                    TargetIs::Numbers => "a number",
-                    TargetIs::WholeNumbers(_) => "the number of a class",
-                    TargetIs::Names => "a name",
-                };
-                let first = (column(0), (first, words(kinds[0].0)));
-                return Err(mixed(text, first, (column(other), (second, words(kinds[other].0)))).into());
+                let first = (column(0), (first, kinds[0].words()));
+                return Err(mixed(text, first, (column(other), (second, kinds[other].words()))).into());
             }
             let why = match &kinds[..] {
-                [(_, Some(cell), why)] if !why.starts_with("all") => format!("{why} (line {})", text.line(cell.at)),
-                [(_, _, why)] => why.clone(),
+                [only] => only.why.clone(),
                 several => {
-                    let whys = several.iter().enumerate().map(|(n, (_, _, why))| format!("{}: {why}", column(n)));
+                    let whys =
+                        several.iter().enumerate().map(|(number, kind)| format!("{}: {}", column(number), kind.why));
                     whys.collect::<Vec<_>>().join("; ")
                 }
             };
-            (kinds.into_iter().map(|(kind, _, _)| kind).collect(), why)
+            (kinds.into_iter().map(|kind| kind.is).collect(), why)
         }
     };
     let what = if kinds[0] == TargetIs::Numbers { "numbers to be met" } else { "classes" };
@@ -284,20 +297,9 @@ fn decide_targets(
 }
 
 /// The error for two cells that do not fit together: column, cell and what it is.
-fn mixed(
-    text: &Text,
-    (first_column, (first, first_kind)): (String, (&Cell, &'static str)),
-    (second_column, (second, second_kind)): (String, (&Cell, &'static str)),
-) -> CsvError {
-    CsvError::MixedTargets {
-        file: text.file.clone(),
-        first_column,
-        first_line: text.line(first.at),
-        first_value: first.text.clone(),
-        first_kind,
-        second_column,
-        second_line: text.line(second.at),
-        second_value: second.text.clone(),
-        second_kind,
-    }
+fn mixed(text: &Text, first: (String, (&Cell, &'static str)), second: (String, (&Cell, &'static str))) -> CsvError {
+    let [first, second] = [first, second].map(|(column, (cell, kind))| {
+        Box::new(MixedCell { column, line: text.line(cell.at), value: cell.text.clone(), kind })
+    });
+    CsvError::MixedTargets { file: text.file.clone(), first, second }
 }

@@ -1,5 +1,7 @@
 //! What can be wrong with a csv of values.
 
+use std::fmt;
+
 /// A csv of values that cannot be read as samples.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -117,27 +119,15 @@ pub enum CsvError {
     IndexBeyond { file: String, line: usize, column: String, index: u64, bound: u64, whose: &'static str },
     /// Targets of which some are classes and some numbers.
     #[error(
-        "{file}: targets of mixed kinds: column `{first_column}` holds `{first_value}` in line {first_line}, which is {first_kind}, and column \
-         `{second_column}` holds `{second_value}` in line {second_line}, which is {second_kind}; correct the cells, name other columns in \
-         data.target, or say what they are: data.targets = \"classes\" or \"numbers\""
+        "{file}: targets of mixed kinds: {first}, and {second}; correct the cells, name other columns in data.target, or say what they are: \
+         data.targets = \"classes\" or \"numbers\""
     )]
-    MixedTargets {
-        file: String,
-        first_column: String,
-        first_line: usize,
-        first_value: String,
-        /// As words: "a name", "a whole number from 0 on", "a number".
-        first_kind: &'static str,
-        second_column: String,
-        second_line: usize,
-        second_value: String,
-        second_kind: &'static str,
-    },
+    MixedTargets { file: String, first: Box<MixedCell>, second: Box<MixedCell> },
     /// A class that is not among those of the training data or the model.
     #[error(
         "{file}: line {line}: column `{column}`: the class `{value}` is none that {whose} has; correct it, or train on it too{hint}"
     )]
-    UnknownClass { file: String, line: usize, column: String, value: String, whose: &'static str, hint: String },
+    UnknownClass { file: String, line: usize, column: String, value: String, whose: &'static str, hint: Box<str> },
     /// A folder of csv files without one to train on.
     #[error("{folder}: no train.csv beside its other csv files; put the samples to train on into train.csv")]
     NoTraining { folder: String },
@@ -149,4 +139,21 @@ pub enum CsvError {
         "{file}: holds rows of values, but the model was not trained on a csv, so that its columns have no names; give samples of the kind that it was trained on"
     )]
     NoCsvModel { file: String },
+}
+
+/// One of two targets that are not of one kind.
+#[derive(Debug)]
+pub struct MixedCell {
+    pub column: String,
+    pub line: usize,
+    pub value: String,
+    /// As words: "a name", "a number", "the number of a class".
+    pub kind: &'static str,
+}
+
+impl fmt::Display for MixedCell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { column, line, value, kind } = self;
+        write!(f, "column `{column}` holds `{value}` in line {line}, which is {kind}")
+    }
 }

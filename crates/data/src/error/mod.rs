@@ -10,7 +10,7 @@ mod photos;
 mod record;
 mod shards;
 
-pub use csv::CsvError;
+pub use csv::{CsvError, MixedCell};
 pub use example::ExampleError;
 pub use photos::PhotoError;
 pub use record::RecordError;

@@ -108,7 +108,14 @@ fn targets_are_what_their_values_say() {
     check("x,y\n1,1.5\n2,none\n", "", Classes, classes(2, 1), &["1.5", "none"], "data.targets says so");
     check("y,x\n0.5,1\n1.5,2\n", "y", Auto, numbers(1), &[], "targets in `y`");
     check("x,y,z\n1,0.5,3\n2,1.5,4\n", "z,y", Auto, numbers(2), &[], "targets in `z`, `y` are numbers");
-    check("x,y,z\n1,a,0\n2,b,1\n3,c,1\n", "y,z", Auto, classes(3, 2), &["0", "1", "2"], "y: `a` is no number; z: all");
+    check(
+        "x,y,z\n1,a,0\n2,b,1\n3,c,1\n",
+        "y,z",
+        Auto,
+        classes(3, 2),
+        &["0", "1", "2"],
+        "y: `a` is no number (line 2); z: all",
+    );
 
     let set = open("x,y,z\n1,a,0\n2,b,1\n3,c,1\n", "z,y", Auto).unwrap();
     assert_eq!(shown(&set), "[1.0]→[0, 0] [2.0]→[1, 1] [3.0]→[1, 2]");
