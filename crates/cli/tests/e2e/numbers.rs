@@ -56,7 +56,7 @@ fn they_are_shown_recorded_and_reported_without_an_accuracy() {
         nothing_made_up(text);
     }
     let written = s.read("r/summary.json");
-    assert!(!written.contains("accuracy\""), "{written}");
+    assert!(!written.contains("accuracy\":"), "{written}");
     let page = s.read("page.html");
     has(&page, &["Absolute error by epoch", "validation absolute error"]);
     assert!(!page.contains("Accuracy by epoch"));
