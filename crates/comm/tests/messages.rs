@@ -87,3 +87,45 @@ fn a_rank_may_write_to_itself() {
     assert_eq!(host::values::<f32>(&comm.wait(back).unwrap()), [1.0, 2.0]);
     comm.wait(out).unwrap();
 }
+
+/// What is received is as long as what was sent, up to the room there is; where no other length is allowed, another one is an error.
+#[test]
+fn lengths_travel_with_messages() {
+    on_ranks(2, |mut comm| {
+        let peer = 1 - comm.rank();
+        for (seq, len) in [0usize, 1, 7, 40, 3].into_iter().enumerate() {
+            let sent = comm.send(peer, seq as u64, host::stage(&vec![len as u32; len])).unwrap();
+            let room = comm.receive(peer, seq as u64, host::stage(&[9u32; 40]).varying()).unwrap();
+            assert_eq!(host::values::<u32>(&comm.wait(room).unwrap()), vec![len as u32; len]);
+            comm.wait(sent).unwrap();
+        }
+        assert_eq!(comm.counters().received[peer], 4 * 51);
+    });
+    for varies in [false, true] {
+        on_ranks(2, move |mut comm| {
+            if comm.rank() == 0 {
+                // It fails with the other, at once or later.
+                if let Ok(sent) = comm.send(1, 0, host::stage(&[1u64; 5])) {
+                    assert!(comm.wait(sent).is_err());
+                }
+            } else {
+                let room = if varies { host::stage(&[0u64; 4]).varying() } else { host::stage(&[0u64; 6]) };
+                let ended = match comm.receive(0, 0, room) {
+                    Ok(ticket) => comm.wait(ticket),
+                    Err(error) => Err(error), // the message was there already
+                };
+                let error = ended.err().expect("another length").to_string();
+                assert!(error.contains("40 bytes of u64"), "{error}");
+            }
+        });
+    }
+}
+
+#[test]
+fn only_floats_are_added_up() {
+    on_ranks(2, |mut comm| {
+        let all = comm.group(&[0, 1]).unwrap();
+        let error = comm.start(paceline_comm::Collective::AllReduce.into(), all, 0, host::stage(&[1u32])).err();
+        assert!(error.expect("refused").to_string().contains("only floats"));
+    });
+}

@@ -282,11 +282,27 @@ fn messages(session: &mut Session) {
                         }
                     }
                 }
+                // The same again with indices, which come as long as they are.
+                let room = 1000 * size;
+                for from in 0..size {
+                    for to in (0..size).filter(|&to| to != from) {
+                        let (seq, len) = ((size * size + from * size + to) as u64, 1000 * to + from);
+                        if me == from {
+                            let ticket = comm.send(to, seq, host::stage(&vec![len as u32; len])).expect("sent");
+                            comm.wait(ticket).expect("complete");
+                        } else if me == to {
+                            let data = host::stage(&vec![0u32; room]).varying();
+                            let ticket = comm.receive(from, seq, data).expect("expected");
+                            let data = comm.wait(ticket).expect("complete");
+                            assert_eq!(host::values::<u32>(&data), vec![len as u32; len]);
+                        }
+                    }
+                }
                 for (what, ticket) in open.into_iter().rev() {
                     let data = comm.wait(ticket).expect("complete");
                     if let Some((from, seq, len)) = what {
                         assert_eq!(host::values::<f64>(&data), input::<f64>(seq, from, len));
-                        assert_eq!(comm.counters().received[from], 8 * len as u64);
+                        assert_eq!(comm.counters().received[from], (8 * len + 4 * (1000 * me + from)) as u64);
                     }
                 }
             })

@@ -40,6 +40,7 @@ const WORDS: &[(&[&str], Here)] = &[
     (&["random_state", "random_seed", "manual_seed", "seed_everything"], Key("train.seed")),
     (&["patience", "early_stop", "early_stopping_patience"], Key("train.early_stopping")),
     (&["metric_for_best_model"], Key("train.monitor")),
+    (&["target_column", "target_columns", "label_column", "y_col"], Key("data.target")),
     (
         &["dataset", "data_dir", "dataset_name", "data_path", "train_dir", "train_data", "root", "path"],
         Key("data.name"),

@@ -230,3 +230,51 @@ mod fit_name {
         of(&name).ok_or_else(|| serde::de::Error::custom(format!("{name:?} is none of crop, pad and stretch")))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use paceline_data::csv::TargetColumn;
+
+    /// As version 0.1.0 wrote it.
+    const OLD: &str = r#"{"format": 1, "version": "0.1.0", "name": "mlp", "classes": ["a", "b", "c"], "shape": [4, 4],
+        "values": {"bytes": {"scale": 0.003921569, "offset": 0.0}},
+        "image": {"height": 4, "width": 4, "channels": 1, "fit": "crop"}, "parameters": [["hidden.weight", [16, 8]]]}"#;
+
+    #[test]
+    fn files_without_kinds_are_read_and_written_as_they_were() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join(FILE), OLD).unwrap();
+        let info = ModelInfo::read(dir.path()).unwrap().unwrap();
+        assert_eq!(info.sample_kind(), SampleKind::classified(&[4, 4], 3));
+        assert!(info.csv().is_none());
+        let again = serde_json::to_value(&info).unwrap();
+        assert_eq!(again, serde_json::from_str::<serde_json::Value>(OLD).unwrap());
+    }
+
+    #[test]
+    fn kinds_and_columns_come_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let old: ModelInfo = serde_json::from_str(OLD).unwrap();
+        let features = FeatureKind::Lists { width: paceline_base::sample::IndexWidth::Bits64, bound: u64::MAX };
+        let target = |name: &str| TargetColumn { name: name.into(), classes: Vec::new() };
+        let columns = Columns { features: vec!["items".into()], targets: vec![target("price"), target("size")] };
+        let (targets, columns) = (Some(TargetKind::Numbers { each: 2 }), Some(columns));
+        let info = ModelInfo {
+            format: FORMAT,
+            classes: Vec::new(),
+            shape: Vec::new(),
+            values: Values::Indices,
+            image: None,
+            features,
+            targets,
+            columns,
+            ..old
+        };
+        info.write(dir.path()).unwrap();
+        let back = ModelInfo::read(dir.path()).unwrap().unwrap();
+        assert_eq!(back, info);
+        assert_eq!(back.target_names(), ["price", "size"]);
+        assert_eq!(back.sample_kind().targets.outputs(), 2);
+    }
+}

@@ -3,8 +3,13 @@
 use crate::session::{Session, has};
 use serde_json::{Value, json};
 
-const TRAIN: &str = "--set model.preset=softmax --set train.batch=16 --set strategy.threads=1 --set train.epochs=30 \
+const TRAIN: &str = "--set model.file=model.toml --set train.batch=16 --set strategy.threads=1 --set train.epochs=30 \
                      --set optimizer.rate=0.05 --quiet";
+
+/// One number, from numbers or from lists of indices.
+fn model(first: &str) -> String {
+    format!("format = 1\n{first}[[layer]]\ntype = \"dense\"\nunits = 1\n[[layer]]\ntype = \"mean-squared-error\"\n")
+}
 
 /// `y = 2a - b + 1` at 120 points.
 fn line_of_numbers() -> String {
@@ -43,6 +48,7 @@ fn info_says_what_is_in_it_and_why() {
 fn numbers_are_trained_evaluated_and_predicted() {
     let s = Session::new();
     s.write("line.csv", line_of_numbers());
+    s.write("model.toml", model(""));
     s.ok(&format!("train {TRAIN} --set data.name=line.csv --run-dir r"));
     let notes = s.ok("data info line.csv");
     has(&notes, &["targets in `y` are numbers to be met"]);
@@ -67,6 +73,33 @@ fn numbers_are_trained_evaluated_and_predicted() {
     assert!(evaluation["loss"].as_f64().unwrap() < 0.05, "{evaluation}");
     has(&s.fails(2, "evaluate r new.csv"), &["no column `y`, which the model has"]);
     has(&s.fails(2, "predict r fashion-sample"), &["samples of shape [28, 28]"]);
+}
+
+#[test]
+fn lists_are_trained_and_predicted() {
+    let s = Session::new();
+    // Each odd index counts one, each even one nothing.
+    let row = |n: usize| {
+        let items: Vec<usize> = (0..n % 4).map(|k| (n * 7 + k * 3) % 10).collect();
+        let words: Vec<String> = items.iter().map(usize::to_string).collect();
+        format!("{},{}.0\n", words.join(" "), items.iter().filter(|&index| index % 2 == 1).count())
+    };
+    s.write("baskets/train.csv", format!("items,odd\n{}", (0..200).map(row).collect::<String>()));
+    s.write("baskets/test.csv", format!("items,odd\n{}", (200..220).map(row).collect::<String>()));
+    s.write("model.toml", model("[[layer]]\ntype = \"embedding\"\ncolumns = 4\n"));
+    s.ok(&format!("train {TRAIN} --set data.name=baskets --set data.targets=numbers --run-dir r"));
+    let model: Value = serde_json::from_str(&s.read("r/model.json")).unwrap();
+    assert_eq!(model["features"], json!({"lists": {"width": "32", "bound": 10}}));
+    // Without the target column, and with a list that is longer than any that was trained on.
+    s.write("new.csv", "items\n1 3 5\n\"\"\n0 1 2 3 4 5 6 7 8 9\n");
+    let lines = s.ok("predict r new.csv --format csv --quiet");
+    let values: Vec<f64> = lines.lines().skip(1).map(|line| line.split(',').nth(1).unwrap().parse().unwrap()).collect();
+    for (value, expected) in values.iter().zip([3.0, 0.0, 5.0]) {
+        assert!((value - expected).abs() < 0.5, "{lines}");
+    }
+    assert_eq!(s.json("evaluate r --json")["samples"], 20);
+    s.write("beyond.csv", "items\n1 10\n");
+    has(&s.fails(2, "predict r beyond.csv"), &["beyond.csv: line 2: column `items`: index 10 is not below 10"]);
 }
 
 #[test]

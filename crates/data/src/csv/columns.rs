@@ -4,6 +4,7 @@ use super::text::Text;
 use crate::error::{CsvError, Result};
 use paceline_base::text::did_you_mean;
 use serde::{Deserialize, Serialize};
+use std::collections::{HashMap, HashSet};
 
 /// Columns of a csv by name, in the order in which a model takes and gives their values.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,28 +53,35 @@ impl Match {
     }
 }
 
+/// Where each column of a file stands.
+fn by_name(text: &Text) -> HashMap<&str, usize> {
+    text.header.iter().enumerate().map(|(place, name)| (name.as_str(), place)).collect()
+}
+
 impl Places {
     /// In a file of training data, with the targets of these names; the last column if none.
     pub(super) fn choose(text: &Text, targets: &[String]) -> Result<Self> {
         let file = || text.file.clone();
+        let known = by_name(text);
+        let mut is_target = vec![false; text.header.len()];
         let mut places = Vec::with_capacity(targets.len());
         for name in targets {
-            let place =
-                text.header.iter().position(|column| column == name).ok_or_else(|| CsvError::UnknownTarget {
-                    file: file(),
-                    name: name.clone(),
-                    hint: did_you_mean(name, text.header.iter().map(String::as_str)),
-                    known: text.header.join(", "),
-                })?;
-            if places.contains(&place) {
+            let Some(&place) = known.get(name.as_str()) else {
+                let hint = did_you_mean(name, text.header.iter().map(String::as_str));
+                let (name, known) = (name.clone(), text.header.join(", "));
+                return Err(CsvError::UnknownTarget { file: file(), name, hint, known }.into());
+            };
+            if std::mem::replace(&mut is_target[place], true) {
                 return Err(CsvError::TargetTwice { file: file(), name: name.clone() }.into());
             }
             places.push(place);
         }
         if places.is_empty() {
-            places.push(text.header.len() - 1);
+            let last = text.header.len() - 1;
+            is_target[last] = true;
+            places.push(last);
         }
-        let features: Vec<usize> = (0..text.header.len()).filter(|place| !places.contains(place)).collect();
+        let features: Vec<usize> = (0..text.header.len()).filter(|&place| !is_target[place]).collect();
         match features.is_empty() {
             true => Err(CsvError::NoFeatures { file: file(), targets: places.len() }.into()),
             false => Ok(Self { features, targets: places }),
@@ -82,7 +90,8 @@ impl Places {
 
     /// In another file, by the names of the first; with the columns of it that are not used.
     pub(super) fn find(text: &Text, columns: &Columns, how: Match) -> Result<(Self, Vec<String>)> {
-        let place = |name: &str| text.header.iter().position(|column| column == name);
+        let known = by_name(text);
+        let place = |name: &str| known.get(name).copied();
         let find = |name: &str| {
             place(name).ok_or_else(|| CsvError::MissingColumn {
                 file: text.file.clone(),
@@ -97,9 +106,9 @@ impl Places {
             Match::Features => names.map(place).collect::<Option<Vec<_>>>().unwrap_or_default(),
             Match::All | Match::Labelled => names.map(find).collect::<Result<_, _>>()?,
         };
-        let used = |place: &usize| features.contains(place) || targets.contains(place);
-        let unused = (0..text.header.len()).filter(|place| !used(place)).map(|place| text.header[place].clone());
-        let unused: Vec<String> = unused.collect();
+        let used: HashSet<usize> = features.iter().chain(&targets).copied().collect();
+        let unused = (0..text.header.len()).filter(|place| !used.contains(place));
+        let unused: Vec<String> = unused.map(|place| text.header[place].clone()).collect();
         match unused.first() {
             Some(name) if how == Match::All => {
                 Err(CsvError::ExtraColumn { file: text.file.clone(), name: name.clone() }.into())

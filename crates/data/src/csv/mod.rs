@@ -104,9 +104,17 @@ pub(crate) fn open(path: &Path, options: &TargetOptions) -> Result<CsvSet> {
             return Err(CsvError::TwoFiles { first, second, part: pair[0].0.name() }.into());
         }
     }
-    let no_training = || CsvError::NoTraining { folder: path.display().to_string() };
-    let (_, train) = files.first().filter(|(role, _)| *role == Role::Train).ok_or_else(no_training)?;
-    let text = Text::read(train)?;
+    if files.first().is_none_or(|(role, _)| *role != Role::Train) {
+        return Err(CsvError::NoTraining { folder: path.display().to_string() }.into());
+    }
+    let text = Text::read(&files[0].1)?;
+    let others = files[1..].iter().map(|(role, file)| Ok((*role, Text::read(file)?))).collect::<Result<_>>()?;
+    of_texts(text, others, options)
+}
+
+/// The samples of a csv to train on, and of others that go with it: all texts are needed before the first becomes samples,
+/// because indices are below one bound in all parts.
+fn of_texts(text: Text, others: Vec<(Role, Text)>, options: &TargetOptions) -> Result<CsvSet> {
     let places = Places::choose(&text, &options.columns)?;
     let decided = decide::decide(&text, &places, options.are)?;
     let names = |places: &[usize]| places.iter().map(|&place| text.header[place].clone()).collect::<Vec<_>>();
@@ -122,12 +130,10 @@ pub(crate) fn open(path: &Path, options: &TargetOptions) -> Result<CsvSet> {
     let columns = Columns { features: names(&places.features), targets };
     let whose = Match::All.whose();
 
-    // All texts are needed before the first is turned into samples: indices are below one bound in all parts.
     let mut parts = vec![(Role::Train, text, places)];
-    for (role, file) in &files[1..] {
-        let text = Text::read(file)?;
+    for (role, text) in others {
         let (places, _) = Places::find(&text, &columns, Match::All)?;
-        parts.push((*role, text, places));
+        parts.push((role, text, places));
     }
     let mut extents: Vec<Option<Extent>> = vec![None; parts.len()];
     if decided.features == FeaturesAre::Lists {
@@ -137,13 +143,11 @@ pub(crate) fn open(path: &Path, options: &TargetOptions) -> Result<CsvSet> {
         let bound = extents.iter().flatten().map(|extent| extent.bound).max().unwrap_or_default();
         extents.iter_mut().flatten().for_each(|extent| extent.bound = bound);
     }
-    let mut opened: [Option<DataPart>; 3] = [None, None, None];
-    let mut counts = Vec::new();
+    let mut opened = Vec::with_capacity(parts.len());
     for ((role, text, places), extent) in parts.into_iter().zip(extents) {
-        let part = Reading { text: &text, places: &places, columns: &columns, whose }.samples(extent)?;
-        counts.push(format!("{} {role}", part.len()));
-        opened[role as usize] = Some(part);
+        opened.push((role, Reading { text: &text, places: &places, columns: &columns, whose }.samples(extent)?));
     }
+    let part = |wanted: Role| opened.iter().find(|(role, _)| *role == wanted).map(|(_, part)| part.clone());
     let mut notes = decided.reasons;
     if options.columns.is_empty() {
         notes.push(format!(
@@ -151,11 +155,12 @@ pub(crate) fn open(path: &Path, options: &TargetOptions) -> Result<CsvSet> {
             columns.targets[0].name
         ));
     }
-    if counts.len() > 1 {
+    if opened.len() > 1 {
+        let counts: Vec<String> = opened.iter().map(|(role, part)| format!("{} {role}", part.len())).collect();
         notes.push(format!("the samples are in parts by the names of the files: {}", counts.join(", ")));
     }
-    let [train, validation, test] = opened;
-    Ok(CsvSet { train: train.ok_or_else(no_training)?, validation, test, columns, notes })
+    let (validation, test) = (part(Role::Validation), part(Role::Test));
+    Ok(CsvSet { train: opened.swap_remove(0).1, validation, test, columns, notes })
 }
 
 /// What a csv must be like to go with other data: the columns, and what the features are.
@@ -202,6 +207,12 @@ impl CsvKind {
         }
         Ok(CsvInput { part, has_targets: !places.targets.is_empty(), notes })
     }
+}
+
+/// The samples of a text, for fuzzing.
+#[cfg(test)]
+pub(crate) fn of_bytes(bytes: &[u8], options: &TargetOptions) -> Result<CsvSet> {
+    of_texts(Text::of("f".into(), bytes.to_vec())?, Vec::new(), options)
 }
 
 #[cfg(test)]

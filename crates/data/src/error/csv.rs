@@ -111,7 +111,7 @@ pub enum CsvError {
     NotAnIndex { file: String, line: usize, column: String, value: String },
     /// An index that the training data or the model does not know.
     #[error(
-        "{file}: line {line}: column `{column}`: index {index} is not below {bound}, as all of {whose} are; correct it, or train with it: \
+        "{file}: line {line}: column `{column}`: index {index} is not below {bound}, as all are that {whose} has; correct it, or train with it: \
          indices of train.csv, validation.csv and test.csv of one folder are taken together"
     )]
     IndexBeyond { file: String, line: usize, column: String, index: u64, bound: u64, whose: &'static str },

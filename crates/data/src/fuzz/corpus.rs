@@ -102,6 +102,15 @@ pub(crate) fn tables() -> Vec<Vec<u8>> {
     ]
 }
 
+/// Csv files of values.
+pub(crate) fn values() -> Vec<Vec<u8>> {
+    vec![
+        b"a,b,y\n1,-2.5,0.5\n3,1e-3,7\n".to_vec(),
+        b"\xef\xbb\xbf\"items\",y\r\n3 17 9,\"red, or not\"\r\n\r\n,blue\r\n4294967296,red".to_vec(),
+        b"x,y\n1,0\n2,1\n3,2\n".to_vec(),
+    ]
+}
+
 /// Extensions of the fixtures that are taken.
 const KINDS: [&str; 5] = ["jpg", "png", "webp", "bmp", "gif"];
 

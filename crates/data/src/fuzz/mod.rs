@@ -12,7 +12,7 @@ use self::engine::Target;
 use crate::example::{self, Example, FeatureKind, Sequence, Value};
 use crate::shards::Index;
 use crate::tfrecord::{Contents, File, Limits, Packing, Reader, Writer};
-use crate::{DataError, RecordError, idx, photos};
+use crate::{DataError, RecordError, csv, idx, photos};
 use paceline_image::{Colour, Decoder, Fit, ImageError, Pixels, Resizer, Target as ImageTarget};
 
 const LIMITS: Limits = Limits { record: 8 << 20, unpacked: 16 << 20 };
@@ -176,6 +176,26 @@ fn photo_table() {
         said
     };
     Target { name: "photo_table", corpus: corpus::tables(), repair: no_repair, run }.fuzz();
+}
+
+#[test]
+fn csv_values() {
+    let run = |input: &[u8]| {
+        let mut said = String::new();
+        for are in [csv::TargetsAre::Auto, csv::TargetsAre::Classes] {
+            let options = csv::TargetOptions { columns: Vec::new(), are };
+            said += &match csv::of_bytes(input, &options) {
+                Ok(set) => {
+                    let samples = set.train.memory().expect("a csv is in memory");
+                    let values: usize = (0..samples.len()).map(|index| samples.features(index).len()).sum();
+                    format!("{:?} {}", std::mem::discriminant(&samples.target_kind()), about(values))
+                }
+                Err(error) => kind(&error),
+            };
+        }
+        said
+    };
+    Target { name: "csv_values", corpus: corpus::values(), repair: no_repair, run }.fuzz();
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Small convolutional networks that hold every operator once or more. A bias before batch normalisation has a gradient of
 //! rounding alone, which cannot be compared: there is none.
 
+use paceline_base::sample::SampleKind;
 use paceline_graph::{Graph, model_file};
 
 /// One layer a line: `name type key=value …`; inputs as `<a,b`. Short to write, and to read beside each other.
@@ -29,6 +30,11 @@ pub(crate) fn layers(text: &str) -> Vec<paceline_graph::LayerSpec> {
 /// A model of these layers.
 pub(crate) fn net(text: &str, shape: &[usize]) -> Graph {
     Graph::build("net", &layers(text), shape, 5, 0.01).unwrap()
+}
+
+/// The same for samples of any kind, without a penalty.
+pub(crate) fn net_for(text: &str, sample: &SampleKind) -> Graph {
+    Graph::build_for("net", &layers(text), sample, 0.0).unwrap()
 }
 
 /// Convolutions, activations and pools that a device joins, on sides that do not divide by the windows.
