@@ -47,6 +47,24 @@ struct Stretch {
     per_batch: u64,
 }
 
+/// Batches of one size that follow each other, as one process reads them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EqualBatches {
+    /// Samples of each.
+    batch: usize,
+    /// How many follow each other.
+    count: usize,
+    /// Rows of each that it reads; ranges may overlap and be empty.
+    rows: Vec<Range<usize>>,
+}
+
+impl EqualBatches {
+    /// So many batches of so many samples, of which it reads these rows.
+    pub fn new(batch: usize, count: usize, rows: impl IntoIterator<Item = Range<usize>>) -> Self {
+        Self { batch, count, rows: rows.into_iter().collect() }
+    }
+}
+
 impl Portion {
     /// All rows of passes of so many samples.
     pub fn all(pass: usize) -> Self {
@@ -61,28 +79,28 @@ impl Portion {
         last: impl IntoIterator<Item = Range<usize>>,
     ) -> Self {
         let batch = batch.max(1);
-        let full = (pass / batch > 0).then(|| (batch, pass / batch, full.into_iter().collect()));
-        let last = (pass % batch > 0).then(|| (pass % batch, 1, last.into_iter().collect()));
+        let full = (pass / batch > 0).then(|| EqualBatches::new(batch, pass / batch, full));
+        let last = (!pass.is_multiple_of(batch)).then(|| EqualBatches::new(pass % batch, 1, last));
         Self::of_batches(pass, [full.into_iter().chain(last).collect()])
     }
 
-    /// Passes whose batches change: for each pass how large some batches are, how many of these follow each other, and which rows of each it
-    /// reads. All passes behind the last that is given are as that one.
+    /// Passes whose batches change: of each pass its batches, in order. All passes behind the last that is given are as that one.
     ///
     /// ```
-    /// use paceline_base::portion::Portion;
-    /// // Passes of 7 samples. Of the first, the halves of a batch of 2 and of one of 5; of all others, the first of single ones.
-    /// let mine = Portion::of_batches(7, [vec![(2, 1, vec![0..1]), (5, 1, vec![0..3])], vec![(1, 7, vec![0..1])]]);
+    /// use paceline_base::portion::{EqualBatches, Portion};
+    /// // Passes of 7 samples. Of the first, the halves of a batch of 2 and of one of 5; of all others, everything.
+    /// let first = vec![EqualBatches::new(2, 1, [0..1]), EqualBatches::new(5, 1, [0..3])];
+    /// let mine = Portion::of_batches(7, [first, vec![EqualBatches::new(1, 7, [0..1])]]);
     /// assert_eq!((0..6).map(|n| mine.at(n)).collect::<Vec<_>>(), [0, 2, 3, 4, 7, 8]);
     /// ```
     ///
     /// # Panics
     /// If the batches of a pass are not as many samples as it has, or there is no pass.
-    pub fn of_batches(pass: usize, passes: impl IntoIterator<Item = Vec<(usize, usize, Vec<Range<usize>>)>>) -> Self {
+    pub fn of_batches(pass: usize, passes: impl IntoIterator<Item = Vec<EqualBatches>>) -> Self {
         let mut before = 0;
         let passes = passes.into_iter().map(|batches| {
             let (mut start, mut rows, mut stretches) = (0, 0, Vec::new());
-            for (batch, count, read) in batches {
+            for EqualBatches { batch, count, rows: read } in batches {
                 let batch = batch as u64;
                 let read = joined(read, batch);
                 let per_batch = read.iter().map(|r| r.end - r.start).sum::<u64>();
@@ -215,11 +233,11 @@ mod tests {
             // All passes as long as the longest, filled up with single samples of which every second is read.
             let len = |batches: &Vec<(usize, usize, usize, usize)>| batches.iter().map(|b| b.0 * b.1).sum::<usize>();
             let pass = passes.iter().map(len).max().unwrap_or(0);
-            let made: Vec<Vec<(usize, usize, Vec<Range<usize>>)>> = passes
+            let made: Vec<Vec<EqualBatches>> = passes
                 .iter()
                 .map(|batches| {
-                    let given = batches.iter().map(|&(size, count, a, n)| (size, count, vec![a..a + n]));
-                    let rest = (len(batches) < pass).then(|| (1, pass - len(batches), vec![0..pass % 2]));
+                    let given = batches.iter().map(|&(size, count, a, n)| EqualBatches::new(size, count, std::iter::once(a..a + n)));
+                    let rest = (len(batches) < pass).then(|| EqualBatches::new(1, pass - len(batches), std::iter::once(0..pass % 2)));
                     given.chain(rest).collect()
                 })
                 .collect();
@@ -227,7 +245,7 @@ mod tests {
             let mut n = 0;
             let mut position = 0;
             for number in 0..made.len() + 2 {
-                for (size, count, rows) in &made[number.min(made.len() - 1)] {
+                for EqualBatches { batch: size, count, rows } in &made[number.min(made.len() - 1)] {
                     for row in (0..*count).flat_map(|_| 0..*size) {
                         prop_assert_eq!(portion.before(position), n);
                         if rows.iter().any(|r| r.contains(&row)) {

@@ -8,7 +8,7 @@ use common::{Around, distance};
 use paceline_base::Result;
 use paceline_base::kernel::StepArgs;
 use paceline_base::optim::Rule;
-use paceline_base::portion::Portion;
+use paceline_base::portion::{EqualBatches, Portion};
 use paceline_base::units::GlobalBatch;
 use paceline_comm::Comm;
 use paceline_data::{Catalogue, ImagesInMemory, Options, Order, Samples, Source, Visits};
@@ -104,7 +104,7 @@ impl Case {
                 (passes, done) = ([passes, vec![Vec::new()]].concat(), 0);
             }
             done += samples;
-            passes.last_mut().unwrap().push((samples, 1, vec![rows(samples)]));
+            passes.last_mut().unwrap().push(EqualBatches::new(samples, 1, [rows(samples)]));
         }
         Portion::of_batches(len, passes)
     }
