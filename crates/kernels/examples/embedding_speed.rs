@@ -27,7 +27,8 @@ fn main() {
     };
     let (forward, backward) = (Kernel::EmbeddingForward(dims), Kernel::EmbeddingBackward(dims));
     let lens = [dims.lists_len(), table * columns, rows * columns, rows * columns, table * columns];
-    let elements = [forward.elements(0), forward.elements(1), forward.elements(2), backward.elements(0), backward.elements(2)];
+    let elements =
+        [forward.elements(0), forward.elements(1), forward.elements(2), backward.elements(0), backward.elements(2)];
     let mut cpu = Cpu::new(CpuOptions::default()).expect("a cpu");
     cpu.allocate(&Arena::packed(DType::F32, elements.into_iter().zip(lens))).expect("memory");
     let stream = Stream::new(1, Use::Data, 0, 0);
