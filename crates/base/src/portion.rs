@@ -1,8 +1,8 @@
 //! The rows of every batch that one process reads.
 //!
-//! Batches are cut into rows and rows are spread over ranks; a process holds some of the ranks. What it reads repeats from
-//! batch to batch, but for the last partial one of a pass, so that "how many of the positions before this one are mine" and
-//! "where is the n-th of mine" have closed forms: nothing is listed, whatever the length of a run.
+//! Batches are cut into rows and rows are spread over ranks; a process holds some of the ranks. What it reads repeats from batch to batch of
+//! one size, so that "how many of the positions before this one are mine" and "where is the n-th of mine" have closed forms: only changes of
+//! the batch are listed, whatever the length of a run.
 
 use std::ops::Range;
 
@@ -19,11 +19,50 @@ use std::ops::Range;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Portion {
     pass: u64,
+    /// The first passes; all further ones are as the last.
+    passes: Vec<Pass>,
+    /// Whether it reads everything.
+    whole: bool,
+}
+
+/// What it reads of one pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Pass {
+    /// Rows that it reads in the passes before.
+    before: u64,
+    rows: u64,
+    /// From place 0 to the end.
+    stretches: Vec<Stretch>,
+}
+
+/// Batches of one size that follow each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Stretch {
+    /// Place of the first in the pass.
+    start: u64,
+    /// Rows that it reads in the stretches before.
+    before: u64,
     batch: u64,
-    full: Vec<Range<u64>>,
-    last: Vec<Range<u64>>,
+    rows: Vec<Range<u64>>,
     per_batch: u64,
-    per_pass: u64,
+}
+
+/// Batches of one size that follow each other, as one process reads them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EqualBatches {
+    /// Samples of each.
+    batch: usize,
+    /// How many follow each other.
+    count: usize,
+    /// Rows of each that it reads; ranges may overlap and be empty.
+    rows: Vec<Range<usize>>,
+}
+
+impl EqualBatches {
+    /// So many batches of so many samples, of which it reads these rows.
+    pub fn new(batch: usize, count: usize, rows: impl IntoIterator<Item = Range<usize>>) -> Self {
+        Self { batch, count, rows: rows.into_iter().collect() }
+    }
 }
 
 impl Portion {
@@ -39,12 +78,44 @@ impl Portion {
         full: impl IntoIterator<Item = Range<usize>>,
         last: impl IntoIterator<Item = Range<usize>>,
     ) -> Self {
-        let (pass, batch) = (pass as u64, batch.max(1) as u64);
-        let (full, last) = (joined(full, batch), joined(last, pass % batch));
-        let count = |ranges: &[Range<u64>]| ranges.iter().map(|r| r.end - r.start).sum::<u64>();
-        let per_batch = count(&full);
-        let per_pass = pass / batch * per_batch + count(&last);
-        Self { pass, batch, full, last, per_batch, per_pass }
+        let batch = batch.max(1);
+        let full = (pass / batch > 0).then(|| EqualBatches::new(batch, pass / batch, full));
+        let last = (!pass.is_multiple_of(batch)).then(|| EqualBatches::new(pass % batch, 1, last));
+        Self::of_batches(pass, [full.into_iter().chain(last).collect()])
+    }
+
+    /// Passes whose batches change: of each pass its batches, in order. All passes behind the last that is given are as that one.
+    ///
+    /// ```
+    /// use paceline_base::portion::{EqualBatches, Portion};
+    /// // Passes of 7 samples. Of the first, the halves of a batch of 2 and of one of 5; of all others, everything.
+    /// let first = vec![EqualBatches::new(2, 1, [0..1]), EqualBatches::new(5, 1, [0..3])];
+    /// let mine = Portion::of_batches(7, [first, vec![EqualBatches::new(1, 7, [0..1])]]);
+    /// assert_eq!((0..6).map(|n| mine.at(n)).collect::<Vec<_>>(), [0, 2, 3, 4, 7, 8]);
+    /// ```
+    ///
+    /// # Panics
+    /// If the batches of a pass are not as many samples as it has, or there is no pass.
+    pub fn of_batches(pass: usize, passes: impl IntoIterator<Item = Vec<EqualBatches>>) -> Self {
+        let mut before = 0;
+        let passes = passes.into_iter().map(|batches| {
+            let (mut start, mut rows, mut stretches) = (0, 0, Vec::new());
+            for EqualBatches { batch, count, rows: read } in batches {
+                let batch = batch as u64;
+                let read = joined(read, batch);
+                let per_batch = read.iter().map(|r| r.end - r.start).sum::<u64>();
+                stretches.push(Stretch { start, before: rows, batch, rows: read, per_batch });
+                start += batch * count as u64;
+                rows += per_batch * count as u64;
+            }
+            assert_eq!(start, pass as u64, "the batches of a pass are all of its samples");
+            before += rows;
+            Pass { before: before - rows, rows, stretches }
+        });
+        let passes: Vec<Pass> = passes.collect();
+        let whole = passes.iter().all(|p| p.rows == pass as u64);
+        assert!(!passes.is_empty(), "a portion of no pass");
+        Self { pass: pass as u64, passes, whole }
     }
 
     /// Samples of a pass, read by all processes together.
@@ -52,26 +123,29 @@ impl Portion {
         self.pass
     }
 
-    /// Rows of a full batch.
+    /// Rows of the batch of which it reads most.
     pub fn per_batch(&self) -> u64 {
-        self.per_batch
+        self.passes.iter().flat_map(|p| &p.stretches).map(|s| s.per_batch).max().unwrap_or(0)
     }
 
-    /// Rows of a pass.
+    /// Rows of a pass; if they differ, of the last one that was given.
     pub fn per_pass(&self) -> u64 {
-        self.per_pass
+        self.passes.last().map_or(0, |p| p.rows)
     }
 
     /// How many of the positions before this one it reads.
     pub fn before(&self, position: u64) -> u64 {
-        if self.per_pass == self.pass {
+        if self.whole {
             return position;
         }
-        let (passes, rest) = (position / self.pass, position % self.pass);
-        let (batches, row) = (rest / self.batch, rest % self.batch);
-        let ranges = if batches < self.pass / self.batch { &self.full } else { &self.last };
-        let rows: u64 = ranges.iter().map(|r| row.clamp(r.start, r.end) - r.start).sum();
-        passes * self.per_pass + batches * self.per_batch + rows
+        let (pass, place) = (position / self.pass, position % self.pass);
+        let known = (pass as usize).min(self.passes.len() - 1);
+        let Pass { before, rows, stretches } = &self.passes[known];
+        let before = before + (pass - known as u64) * rows;
+        let Some(stretch) = stretches[..stretches.partition_point(|s| s.start <= place)].last() else { return before };
+        let (batches, row) = ((place - stretch.start) / stretch.batch, (place - stretch.start) % stretch.batch);
+        let rows: u64 = stretch.rows.iter().map(|r| row.clamp(r.start, r.end) - r.start).sum();
+        before + stretch.before + batches * stretch.per_batch + rows
     }
 
     /// The `n`-th position that it reads, from 0.
@@ -79,18 +153,20 @@ impl Portion {
     /// # Panics
     /// If it reads none.
     pub fn at(&self, n: u64) -> u64 {
-        if self.per_pass == self.pass {
+        if self.whole {
             return n;
         }
-        let (passes, rest) = (n / self.per_pass, n % self.per_pass);
-        let whole = self.pass / self.batch * self.per_batch;
-        let (batches, mut row, ranges) = if rest < whole {
-            (rest / self.per_batch, rest % self.per_batch, &self.full)
-        } else {
-            (self.pass / self.batch, rest - whole, &self.last)
-        };
+        let last = self.passes.len() - 1;
+        // Of passes that begin at the same number, it reads nothing of all but the last.
+        let known = self.passes.partition_point(|p| p.before <= n) - 1;
+        let Pass { before, rows, stretches } = &self.passes[known];
+        let further = if known == last { (n - before) / rows } else { 0 };
+        let mut row = n - before - further * rows;
+        let stretch = &stretches[stretches.partition_point(|s| s.before <= row) - 1];
+        row -= stretch.before;
+        let (batches, mut row) = (row / stretch.per_batch, row % stretch.per_batch);
         let mut place = 0;
-        for range in ranges {
+        for range in &stretch.rows {
             let len = range.end - range.start;
             if row < len {
                 place = range.start + row;
@@ -98,7 +174,7 @@ impl Portion {
             }
             row -= len;
         }
-        passes * self.pass + batches * self.batch + place
+        (known as u64 + further) * self.pass + stretch.start + batches * stretch.batch + place
     }
 }
 
@@ -146,6 +222,40 @@ mod tests {
                 }
             }
             prop_assert_eq!(n, 3 * portion.per_pass());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn changing_batches_equal_counting(
+            passes in prop::collection::vec(prop::collection::vec((1usize..6, 1usize..4, 0usize..6, 0usize..5), 1..5), 1..4),
+        ) {
+            // All passes as long as the longest, filled up with single samples of which every second is read.
+            let len = |batches: &Vec<(usize, usize, usize, usize)>| batches.iter().map(|b| b.0 * b.1).sum::<usize>();
+            let pass = passes.iter().map(len).max().unwrap_or(0);
+            let made: Vec<Vec<EqualBatches>> = passes
+                .iter()
+                .map(|batches| {
+                    let given = batches.iter().map(|&(size, count, a, n)| EqualBatches::new(size, count, std::iter::once(a..a + n)));
+                    let rest = (len(batches) < pass).then(|| EqualBatches::new(1, pass - len(batches), std::iter::once(0..pass % 2)));
+                    given.chain(rest).collect()
+                })
+                .collect();
+            let portion = Portion::of_batches(pass, made.clone());
+            let mut n = 0;
+            let mut position = 0;
+            for number in 0..made.len() + 2 {
+                for EqualBatches { batch: size, count, rows } in &made[number.min(made.len() - 1)] {
+                    for row in (0..*count).flat_map(|_| 0..*size) {
+                        prop_assert_eq!(portion.before(position), n);
+                        if rows.iter().any(|r| r.contains(&row)) {
+                            prop_assert_eq!(portion.at(n), position);
+                            n += 1;
+                        }
+                        position += 1;
+                    }
+                }
+            }
         }
     }
 

@@ -84,8 +84,7 @@ impl Visits {
         let (epoch, at) = match self.whose {
             Whose::Shared => (pass, place),
             Whose::Own => {
-                let (count, len) =
-                    (pass * self.portion.per_pass() + self.portion.before(place), self.order.len() as u64);
+                let (count, len) = (self.portion.before(pass * self.portion.pass() + place), self.order.len() as u64);
                 (count / len, count % len)
             }
             Whose::Again => (pass, self.portion.before(place) % self.order.len() as u64),

@@ -8,6 +8,7 @@ use common::{Around, distance};
 use paceline_base::Result;
 use paceline_base::kernel::StepArgs;
 use paceline_base::optim::Rule;
+use paceline_base::portion::{EqualBatches, Portion};
 use paceline_base::units::GlobalBatch;
 use paceline_comm::Comm;
 use paceline_data::{Catalogue, ImagesInMemory, Options, Order, Samples, Source, Visits};
@@ -20,6 +21,7 @@ use paceline_graph::Graph;
 use paceline_kernels::{Device, Reference};
 use paceline_plan::{Batches, PhaseKind, Phases, Plan, Settings, lower};
 use paceline_prepare::feed::{Feed, FeedOptions};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -35,6 +37,16 @@ fn batch(epoch: u64, position: u64) -> GlobalBatch {
         _ => 3 + epoch as usize,
     };
     GlobalBatch::new(samples).unwrap()
+}
+
+/// Where ranks read their samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum From {
+    Memory,
+    /// Decoded ahead, for all ranks.
+    Feed,
+    /// Decoded ahead, by a feed of each rank that reads only its own rows, as if each were a process.
+    FeedEach,
 }
 
 struct Seen(Vec<(u64, usize)>);
@@ -81,6 +93,22 @@ impl Case {
         sizes
     }
 
+    /// The rows that a rank reads of every batch, however large it is.
+    fn portion(&self, plan: &Plan, rank: usize) -> Portion {
+        let batches = Batches { train: self.sizes(), evaluate: Vec::new() };
+        let schedule = lower(&self.graph, plan, &batches, &Settings::new(RULE, Reference::new().kind())).unwrap();
+        let rows = |samples| schedule.phases[schedule.phase(PhaseKind::Train, samples).unwrap()].rows(rank);
+        let (mut passes, mut done, len) = (vec![Vec::new()], 0, self.samples.len());
+        for samples in self.sizes() {
+            if done == len {
+                (passes, done) = ([passes, vec![Vec::new()]].concat(), 0);
+            }
+            done += samples;
+            passes.last_mut().unwrap().push(EqualBatches::new(samples, 1, [rows(samples)]));
+        }
+        Portion::of_batches(len, passes)
+    }
+
     /// One step after another on one rank, every size planned.
     fn by_hand(&self) -> Snapshot {
         let batches = Batches { train: self.sizes(), evaluate: Vec::new() };
@@ -108,7 +136,7 @@ impl Case {
         &self,
         around: Around,
         ranks: usize,
-        fed: bool,
+        from_where: From,
         dir: &Path,
         max_steps: u64,
     ) -> (Snapshot, Vec<(u64, usize)>) {
@@ -136,15 +164,24 @@ impl Case {
         // Only the first size is planned.
         let phases = Phases::new(&self.graph, &plan, Batches { train: vec![4], evaluate }, settings).unwrap();
         let visits = Visits::all(self.order.clone());
-        let feed = fed.then(|| {
-            let start = progress.epoch * len as u64 + progress.position;
-            let (rows, ranks) = (20, 0..ranks);
-            let feed =
-                FeedOptions { visits: visits.clone(), augment: None, threads: 2, rows, ranks, start, end: u64::MAX };
+        let start = progress.epoch * len as u64 + progress.position;
+        let feed = |visits: Visits, ranks: Range<usize>| {
+            let feed = FeedOptions { visits, augment: None, threads: 2, rows: 20, ranks, start, end: u64::MAX };
             Feed::new(self.source.clone(), feed).unwrap()
-        });
+        };
+        let feeds: Vec<Feed> = match from_where {
+            From::Memory => Vec::new(),
+            From::Feed => vec![feed(visits.clone(), 0..ranks)],
+            From::FeedEach => {
+                let each = |rank| feed(Visits::shared(self.order.clone(), self.portion(&plan, rank)), rank..rank + 1);
+                (0..ranks).map(each).collect()
+            }
+        };
         let memory = Input::Memory { samples: &*self.samples, visits: &visits };
-        let training = feed.as_ref().map_or(memory, |feed| Input::Supply { supply: feed, len });
+        let input_of = |rank: usize| {
+            let feed = feeds.get(if from_where == From::FeedEach { rank } else { 0 });
+            feed.map_or(memory, |feed| Input::Supply { supply: feed, len })
+        };
         let unshuffled = Visits::all(Order::unshuffled(len));
         let validation = Input::Memory { samples: &*self.samples, visits: &unshuffled };
         let mut ended = std::thread::scope(|scope| {
@@ -152,6 +189,7 @@ impl Case {
                 .into_iter()
                 .map(|comm| {
                     let saver = (comm.rank() == 0).then_some(&saver);
+                    let training = input_of(comm.rank());
                     let (phases, options, from, graph) = (&phases, &options, from.as_ref(), &self.graph);
                     scope.spawn(move || -> Result<_> {
                         let mut rank = Rank::new(around.wrap(Reference::new()), comm, phases.first())?;
@@ -181,11 +219,12 @@ fn batches_that_change_within_an_epoch_are_the_updates_done_by_hand() {
     let (sizes, by_hand) = (case.sizes(), case.by_hand());
     assert!(sizes.windows(2).filter(|pair| pair[0] != pair[1]).count() >= 4, "{sizes:?}");
     for (around, ranks, fed) in [
-        (Around::Nothing, 1, false),
-        (Around::Nothing, 3, true),
-        (Around::Checked, 2, false),
-        (Around::Queued(u64::MAX), 3, false),
-        (Around::Both(3), 2, true),
+        (Around::Nothing, 1, From::Memory),
+        (Around::Nothing, 3, From::Feed),
+        (Around::Nothing, 3, From::FeedEach),
+        (Around::Checked, 2, From::Memory),
+        (Around::Queued(u64::MAX), 3, From::Memory),
+        (Around::Both(3), 2, From::FeedEach),
     ] {
         let dir = tempfile::tempdir().unwrap();
         let (trained, seen) = case.trained(around, ranks, fed, dir.path(), 0);
@@ -201,8 +240,9 @@ fn a_run_goes_on_where_it_stopped_between_changes_of_the_batch() {
     let (steps, by_hand) = (case.sizes().len() as u64, case.by_hand());
     for stop in 1..steps {
         let dir = tempfile::tempdir().unwrap();
-        case.trained(Around::Nothing, 2, false, dir.path(), stop);
-        let (again, seen) = case.trained(Around::Nothing, 1 + (stop % 3) as usize, stop % 2 == 0, dir.path(), 0);
+        case.trained(Around::Nothing, 2, From::Memory, dir.path(), stop);
+        let from_where = [From::Memory, From::Feed, From::FeedEach][stop as usize % 3];
+        let (again, seen) = case.trained(Around::Nothing, 1 + (stop % 3) as usize, from_where, dir.path(), 0);
         assert_eq!(seen.iter().map(|s| s.0).collect::<Vec<_>>(), (stop..steps).collect::<Vec<_>>());
         let (d, name) = distance(&again, &by_hand);
         assert!(d < 1e-10, "{name} differs by {d:e} after a stop at step {stop}");

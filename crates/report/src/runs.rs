@@ -33,11 +33,12 @@ pub fn runs_table(runs: &[&RunEntry], style: Style) -> String {
     if others {
         columns.push(Column::right("val loss", texts(&|run| format::maybe_loss(run.best_val_loss))).minor(1));
     }
-    if runs.iter().any(|run| run.best_val_absolute_error.or(run.test_absolute_error).is_some()) {
-        columns.extend([
-            Column::right("val abs error", texts(&|run| format::maybe_loss(run.best_val_absolute_error))),
-            Column::right("test abs error", texts(&|run| format::maybe_loss(run.test_absolute_error))).minor(1),
-        ]);
+    if runs.iter().any(|run| run.best_val_absolute_error.is_some()) {
+        columns.push(Column::right("val abs error", texts(&|run| format::maybe_loss(run.best_val_absolute_error))));
+    }
+    if runs.iter().any(|run| run.test_absolute_error.is_some()) {
+        let column = Column::right("test abs error", texts(&|run| format::maybe_loss(run.test_absolute_error)));
+        columns.push(column.minor(1));
     }
     columns.extend([
         Column::right("ex/s", texts(&|run| run.examples_per_s.map_or(format::NONE.into(), format::rate))).minor(2),

@@ -8,7 +8,7 @@ use crate::process_group::Workers;
 use crate::tune::memory::{Needs, eval_batch};
 use crate::tune::trial;
 use paceline_base::kernel::DeviceKind;
-use paceline_base::sample::SampleKind;
+use paceline_base::sample::{FeatureKind, SampleKind, TargetKind};
 use paceline_base::text::{bytes, counted};
 use paceline_base::units::GlobalBatch;
 use paceline_base::{Error, Result};
@@ -67,6 +67,14 @@ pub fn build_graph(config: &Config, data: &RunData) -> Result<Graph> {
 /// Builds the model for samples of this kind.
 pub fn build_model(config: &Config, sample: &SampleKind) -> Result<Graph> {
     let model = &config.model;
+    if model.file.is_none()
+        && let Some(other) = not_for_presets(sample)
+    {
+        return Err(Error::user(format!(
+            "model.preset {} takes numbers and gives classes, but the data {other}; give a model.file that does (docs/models.md)",
+            model.preset
+        )));
+    }
     let (name, layers) = match &model.file {
         Some(path) => {
             let text = read_text("read the model file", path)?;
@@ -89,6 +97,18 @@ pub fn build_model(config: &Config, sample: &SampleKind) -> Result<Graph> {
         Some(path) => e.context(format!("model file {}", path.display())),
         None => e,
     })
+}
+
+/// What presets are not for.
+fn not_for_presets(sample: &SampleKind) -> Option<&'static str> {
+    match (sample.features, sample.targets) {
+        (FeatureKind::Lists { .. }, _) => Some("has lists of indices, which an embedding layer reads first"),
+        (_, TargetKind::Numbers { .. }) => Some(
+            "has numbers as targets, which type = \"mean-squared-error\" compares (data.targets = \"classes\" if they are classes)",
+        ),
+        (_, TargetKind::Classes { each, .. }) if each > 1 => Some("has several classes for each sample"),
+        _ => None,
+    }
 }
 
 /// Reads a file that a person wrote: a configuration, a model or a plan.

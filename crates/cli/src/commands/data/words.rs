@@ -225,7 +225,7 @@ fn csv(out: &mut String, info: &CsvInfo) -> std::fmt::Result {
             CsvFeatures::Dense { columns, values: v } => writeln!(
                 out,
                 "  features: dense [{columns}], values {} to {}, mean {:.3}, standard deviation {:.3}",
-                v.min, v.max, v.mean, v.std
+                v.min as f32, v.max as f32, v.mean, v.std
             )?,
             CsvFeatures::Lists { shortest, mean, longest, largest } => {
                 let largest = largest.map_or("no index".into(), |largest| format!("largest index {largest}"));
@@ -235,7 +235,11 @@ fn csv(out: &mut String, info: &CsvInfo) -> std::fmt::Result {
         for target in &part.targets {
             match target {
                 CsvTarget::Numbers { name, values: v } => {
-                    writeln!(out, "  target {name}: numbers, {} to {}, mean {:.3}", v.min, v.max, v.mean)?;
+                    writeln!(
+                        out,
+                        "  target {name}: numbers, {} to {}, mean {:.3}",
+                        v.min as f32, v.max as f32, v.mean
+                    )?;
                 }
                 CsvTarget::Classes { name, classes: list } => {
                     writeln!(out, "  target {name}: {}", counted(list.len(), "class"))?;
