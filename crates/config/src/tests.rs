@@ -184,7 +184,7 @@ fn flags_take_values_without_quotes() {
         "data.target=a,,b",
         "has an empty name in it; give a name, names separated by commas, or a list of names",
     );
-    check_set("data.target=true", "give a name, names separated by commas");
+    check_file("[data]\ntarget = true", "give a name, names separated by commas");
     check_set("data.targets=number", "did you mean numbers? give one of auto, classes, numbers");
     for path in ["./val", "photos/val", "val.csv", "/data/val"] {
         let mut config = Config::default();
