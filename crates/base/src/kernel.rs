@@ -11,6 +11,8 @@ use crate::units::DType;
 use crate::window::{ConvDims, PoolDims};
 use serde::{Deserialize, Serialize};
 
+pub use crate::memory::{ALIGN, Arena, Elements, Slot, Values};
+
 /// A buffer of one rank's device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct BufferId(pub u32);
@@ -53,6 +55,8 @@ pub struct EmbeddingDims {
     pub columns: usize,
     /// Indices that there is room for, in all lists together.
     pub entries: usize,
+    /// Indices to be expected, for costs.
+    pub expected: usize,
     /// What an index is.
     pub width: IndexWidth,
     /// Whether a sum is divided by the length of its list. Of an empty list both are zero.
@@ -281,9 +285,10 @@ pub enum Kernel {
         /// The shape of the whole tensor.
         shape: Vec<usize>,
     },
-    /// `y[i] = Σ w[j]` over the indices j of list i that lie in the part's rows of the table; args `lists, w, y`.
+    /// `y[i] = Σ w[j]` over the indices j of list i that lie in the part's rows of the table, divided by the length of the whole list if `mean`;
+    /// args `lists, w, y`.
     EmbeddingForward(EmbeddingDims),
-    /// `dw[j] = Σ dy[i]` over all places where a list i holds j; args `dy, lists, dw`.
+    /// `dw[j] = Σ dy[i]` over all places where a list i holds j, each divided by the length of that list if `mean`; args `dy, lists, dw`.
     EmbeddingBackward(EmbeddingDims),
     /// Adds to `metrics` ([`Loss::metrics`]) and, if `gradient`, writes the gradient of the mean loss;
     /// args `outputs, targets, metrics` and `gradient`.
@@ -465,7 +470,7 @@ impl Kernel {
             Kernel::Sum { inputs, len, .. } => (inputs * len) as f64,
             Kernel::Activate { len, .. } | Kernel::ActivateBackward { len, .. } => 4.0 * *len as f64,
             Kernel::Dropout { region, .. } => 12.0 * region.len() as f64,
-            Kernel::EmbeddingForward(d) | Kernel::EmbeddingBackward(d) => (d.entries * d.columns) as f64,
+            Kernel::EmbeddingForward(d) | Kernel::EmbeddingBackward(d) => (d.expected * d.columns) as f64,
             Kernel::Loss { rows, targets, .. } => 20.0 * (rows * targets.outputs()) as f64,
             Kernel::Copy(_) | Kernel::Zero { .. } => 0.0,
             Kernel::Add(walk) => walk.len() as f64,
@@ -523,9 +528,9 @@ impl Kernel {
             Kernel::Activate { len, .. } => 2.0 * *len as f64,
             Kernel::ActivateBackward { len, .. } => 3.0 * *len as f64,
             Kernel::Dropout { region, .. } => 2.0 * region.len() as f64,
-            Kernel::EmbeddingForward(d) => ((d.entries + d.rows) * d.columns + d.lists_len()) as f64,
+            Kernel::EmbeddingForward(d) => ((d.expected + d.rows) * d.columns + d.rows + d.expected) as f64,
             Kernel::EmbeddingBackward(d) => {
-                ((2 * d.entries + d.rows + d.table_rows) * d.columns + d.lists_len()) as f64
+                ((2 * d.expected + d.rows + d.table_rows) * d.columns + d.rows + d.expected) as f64
             }
             Kernel::Loss { rows, targets, .. } => 2.0 * (rows * targets.outputs()) as f64,
             Kernel::Copy(walk) => 2.0 * walk.len() as f64,
@@ -538,134 +543,6 @@ impl Kernel {
         }
     }
 }
-
-/// Values on the host, as a source has them; a device converts on the way in.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Values<'a> {
-    /// `byte · scale + offset`
-    U8 {
-        /// As they lie in the file.
-        bytes: &'a [u8],
-        /// A byte is multiplied by it first.
-        scale: f32,
-        /// Added after scaling.
-        offset: f32,
-    },
-    /// As they are.
-    F32(&'a [f32]),
-    /// As they are; rounded by a device of less precision.
-    F64(&'a [f64]),
-    /// Bytes that stay bytes.
-    Bytes(&'a [u8]),
-    /// Indices of 32 bits.
-    U32(&'a [u32]),
-    /// Indices of 64 bits.
-    U64(&'a [u64]),
-}
-
-impl Values<'_> {
-    /// How many.
-    pub fn len(&self) -> usize {
-        match self {
-            Self::U8 { bytes, .. } | Self::Bytes(bytes) => bytes.len(),
-            Self::F32(values) => values.len(),
-            Self::F64(values) => values.len(),
-            Self::U32(values) => values.len(),
-            Self::U64(values) => values.len(),
-        }
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
-
-/// What the elements of a buffer are, whatever floats its device computes in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Elements {
-    /// Floats of the device.
-    Float,
-    /// Indices.
-    Index(IndexWidth),
-    /// Bytes.
-    Byte,
-}
-
-impl Elements {
-    /// Their type on a device with these floats.
-    pub fn dtype(self, float: DType) -> DType {
-        match self {
-            Self::Float => float,
-            Self::Index(width) => width.dtype(),
-            Self::Byte => DType::U8,
-        }
-    }
-}
-
-/// Where a buffer lies in its device's memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Slot {
-    /// Its first byte.
-    pub at: usize,
-    /// Its elements, at most.
-    pub len: usize,
-    /// Their type.
-    pub dtype: DType,
-    /// Whether it holds another number of elements in every step: as many as were loaded, received or computed last.
-    pub varies: bool,
-}
-
-impl Slot {
-    /// A buffer that is always full.
-    pub fn new(at: usize, len: usize, dtype: DType) -> Self {
-        Self { at, len, dtype, varies: false }
-    }
-
-    /// Bytes of `len` elements.
-    pub fn bytes_of(&self, len: usize) -> usize {
-        len * self.dtype.size()
-    }
-
-    /// One past its last byte; none if no number says it.
-    pub fn end(&self) -> Option<usize> {
-        self.len.checked_mul(self.dtype.size())?.checked_add(self.at)
-    }
-}
-
-/// Where each buffer of a rank lies in its device's memory. Made by lowering, before the first step.
-///
-/// Buffers may overlap: a bucket covers the gradients within it, and buffers of different phases share room.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Arena {
-    /// Bytes in all.
-    pub bytes: usize,
-    /// By buffer.
-    pub slots: Vec<Slot>,
-}
-
-impl Arena {
-    /// Room for buffers one after another, each on cache lines of its own.
-    pub fn packed(float: DType, buffers: impl IntoIterator<Item = (Elements, usize)>) -> Self {
-        let mut arena = Self::default();
-        for (elements, len) in buffers {
-            let slot = Slot::new(arena.bytes, len, elements.dtype(float));
-            arena.bytes += slot.bytes_of(len).next_multiple_of(ALIGN);
-            arena.slots.push(slot);
-        }
-        arena
-    }
-
-    /// Room for `len` elements of one type, with buffers at these places: first element and length.
-    pub fn of(dtype: DType, len: usize, places: &[(usize, usize)]) -> Self {
-        let size = dtype.size();
-        let slot = |&(at, len): &(usize, usize)| Slot::new(at.saturating_mul(size), len, dtype);
-        Self { bytes: len * size, slots: places.iter().map(slot).collect() }
-    }
-}
-
-/// Buffers begin at multiples of this many bytes: a cache line.
-pub const ALIGN: usize = 64;
 
 impl Kernel {
     /// Positions in the argument list that are written (or read and written).

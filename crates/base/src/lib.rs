@@ -18,6 +18,7 @@ mod error;
 pub mod kernel;
 mod kernel_words;
 pub mod layout;
+mod memory;
 pub mod metric;
 mod monitor;
 pub mod number;

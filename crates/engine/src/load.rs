@@ -4,6 +4,7 @@ use crate::rank::Rows;
 use paceline_base::kernel::{BufferId, Values};
 use paceline_base::region::Strided;
 use paceline_base::sample::{IndexWidth, TargetKind};
+use paceline_base::text::counted;
 use paceline_base::{Error, Result};
 use paceline_data::{Features, Target};
 use paceline_kernels::Device;
@@ -11,7 +12,7 @@ use std::ops::Range;
 
 /// Where the rows of a batch are, as one rank sees them.
 #[derive(Clone, Copy)]
-pub(crate) struct Source<'a> {
+pub(crate) struct BatchRows<'a> {
     /// Where the samples are.
     pub rows: Rows<'a>,
     /// In memory: the samples of the rows that this rank reads …
@@ -20,7 +21,7 @@ pub(crate) struct Source<'a> {
     pub first: usize,
 }
 
-impl Source<'_> {
+impl BatchRows<'_> {
     fn features(&self, row: usize, at: &mut dyn FnMut(Features<'_>)) {
         match self.rows {
             Rows::Memory { samples, .. } => at(samples.features(self.samples[row - self.first])),
@@ -38,12 +39,12 @@ impl Source<'_> {
 
 /// Host memory in which classes and lists are put together before they go to the device; it grows to the largest.
 #[derive(Debug, Default)]
-pub(crate) struct Scratch {
+pub(crate) struct ListScratch {
     narrow: Vec<u32>,
     wide: Vec<u64>,
 }
 
-impl Scratch {
+impl ListScratch {
     /// Makes room for so many indices of 32 and of 64 bits.
     pub(crate) fn reserve(&mut self, narrow: usize, wide: usize) {
         self.narrow.reserve(narrow.saturating_sub(self.narrow.len()));
@@ -54,7 +55,7 @@ impl Scratch {
     pub(crate) fn dense(
         device: &mut dyn Device,
         buffer: BufferId,
-        (source, rows): (Source<'_>, Range<usize>),
+        (source, rows): (BatchRows<'_>, Range<usize>),
         (walk, len): (&Strided, usize),
     ) -> Result<()> {
         device.load_all(buffer, &mut |put| {
@@ -74,11 +75,18 @@ impl Scratch {
         &mut self,
         device: &mut dyn Device,
         buffer: BufferId,
-        (source, rows): (Source<'_>, Range<usize>),
+        (source, rows): (BatchRows<'_>, Range<usize>),
         kind: TargetKind,
     ) -> Result<()> {
         let mixed = |row| {
-            Error::user(format!("row {row} of the batch has targets of another kind than {kind:?}; mend the data"))
+            let wanted = match kind {
+                TargetKind::Classes { each: 1, .. } => "a class".to_string(),
+                TargetKind::Classes { each, .. } => format!("{each} classes"),
+                TargetKind::Numbers { each } => counted(each, "number"),
+            };
+            Error::user(format!(
+                "row {row} of the batch has targets of another kind than the model was built for, {wanted} for each sample; give it such data"
+            ))
         };
         if let TargetKind::Numbers { each } = kind {
             let fits = |row: usize| matches!(source.target(row), Target::Numbers(numbers) if numbers.len() == each);
@@ -112,7 +120,7 @@ impl Scratch {
         &mut self,
         device: &mut dyn Device,
         buffer: BufferId,
-        (source, rows): (Source<'_>, Range<usize>),
+        (source, rows): (BatchRows<'_>, Range<usize>),
         (entries, width): (usize, IndexWidth),
     ) -> Result<()> {
         match width {
@@ -131,7 +139,7 @@ impl Scratch {
 /// Puts offsets and indices of all rows into one list.
 fn gather<I: Copy + Default + TryFrom<u64>>(
     all: &mut Vec<I>,
-    source: Source<'_>,
+    source: BatchRows<'_>,
     rows: Range<usize>,
     room: usize,
 ) -> Result<()> {
@@ -149,8 +157,9 @@ fn gather<I: Copy + Default + TryFrom<u64>>(
             let more = features.len();
             let have = all.len() - offsets;
             if more > room.saturating_sub(have) {
-                failed = Some(Error::internal(format!(
-                    "the lists of a batch hold {} indices up to row {row}, and there is room for {room}",
+                failed = Some(Error::failure(format!(
+                    "the lists of a batch hold {} indices up to row {row}, and there is room for {room}: the data changed since its lists were \
+                     measured; start again",
                     have + more
                 )));
                 return;
@@ -167,7 +176,10 @@ fn gather<I: Copy + Default + TryFrom<u64>>(
         if let Some(error) = failed {
             return Err(error);
         }
-        all[i + 1] = index((all.len() - offsets) as u64, row)?;
+        let end = (all.len() - offsets) as u64;
+        all[i + 1] = I::try_from(end).map_err(|_| {
+            Error::user(format!("the lists of a batch hold {end} indices up to row {row}, more than 32 bits count; use a smaller train.batch"))
+        })?;
     }
     Ok(())
 }

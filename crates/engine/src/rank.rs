@@ -4,7 +4,7 @@
 //! Nothing here allocates once the rank is made.
 
 use crate::clock::{Clock, Doing};
-use crate::load::{Scratch, Source, slice};
+use crate::load::{BatchRows, ListScratch, slice};
 use crate::metrics::Metrics;
 use crate::program::{self, Groups, Instruction, Program};
 use paceline_base::collective::Exchange;
@@ -131,7 +131,7 @@ pub struct Rank<D: Device, C: Comm> {
     /// The rows of the batch that was announced as the next one, if any.
     ahead: Vec<usize>,
     announced: Option<u64>,
-    scratch: Scratch,
+    scratch: ListScratch,
     sequence: u64,
     /// All ranks, if there are several.
     everyone: Option<GroupId>,
@@ -178,7 +178,7 @@ impl<D: Device, C: Comm> Rank<D, C> {
             rows: Vec::new(),
             ahead: Vec::new(),
             announced: None,
-            scratch: Scratch::default(),
+            scratch: ListScratch::default(),
             sequence: 0,
             everyone: None,
             words: None,
@@ -347,15 +347,15 @@ impl<D: Device, C: Comm> Rank<D, C> {
                     self.device.load(*buffer, 0, Values::F64(zeros.sums()))?;
                 }
                 Instruction::Load { buffer, rows, walk, len } => {
-                    let source = Source { rows: batch.rows, samples: &self.rows, first };
-                    Scratch::dense(&mut self.device, *buffer, (source, rows.clone()), (walk, *len))?;
+                    let source = BatchRows { rows: batch.rows, samples: &self.rows, first };
+                    ListScratch::dense(&mut self.device, *buffer, (source, rows.clone()), (walk, *len))?;
                 }
                 Instruction::Lists { buffer, rows, entries, width } => {
-                    let source = Source { rows: batch.rows, samples: &self.rows, first };
+                    let source = BatchRows { rows: batch.rows, samples: &self.rows, first };
                     self.scratch.lists(&mut self.device, *buffer, (source, rows.clone()), (*entries, *width))?;
                 }
                 Instruction::Targets { buffer, rows, kind } => {
-                    let source = Source { rows: batch.rows, samples: &self.rows, first };
+                    let source = BatchRows { rows: batch.rows, samples: &self.rows, first };
                     self.scratch.targets(&mut self.device, *buffer, (source, rows.clone()), *kind)?;
                 }
                 Instruction::Run(call) | Instruction::Update(call) => {

@@ -115,8 +115,9 @@ impl TrainState {
         if !counted.iter().any(|metric| metric.name == self.monitor.metric()) {
             let (asked, metric) = (self.monitor, self.monitor.metric());
             return Err(Error::user(format!(
-                "the monitor of the training options is {asked:?}, but the loss counts no {metric}; give {:?}",
-                Monitor::ValLoss
+                "the monitor of the training options is {}, but the loss counts no {metric}; give {}",
+                asked.name(),
+                Monitor::ValLoss.name()
             )));
         }
         if self.scores.count == 0.0 {
@@ -219,6 +220,6 @@ loss = 1.2117649078369142
     fn what_is_not_counted_cannot_decide() {
         let numbers = counting(metric::ABSOLUTE_ERROR);
         let error = TrainState::default().completed(Monitor::ValAccuracy, &numbers).unwrap_err();
-        assert!(error.message().contains("ValAccuracy") && error.message().contains("give ValLoss"), "{error}");
+        assert!(error.message().contains("val-accuracy") && error.message().contains("give val-loss"), "{error}");
     }
 }

@@ -239,21 +239,8 @@ impl<D: Device, C: Comm> Training<'_, D, C> {
 
     /// The phase for so many samples from a position on, which is lowered if it was not planned, or if their lists need more room.
     fn phase(&mut self, samples: usize, start: usize) -> Result<usize> {
-        let (kind, epoch) = (PhaseKind::Train, self.progress.epoch);
-        if let Some(phases) = self.job.phases {
-            let lists = matches!(self.job.graph.features, FeatureKind::Lists { .. });
-            if let (true, Input::Memory { samples: all, .. }) = (lists, self.job.training) {
-                let length = |row| all.features(self.job.training.sample(epoch, start + row)).len();
-                let entries = |rows: Range<usize>| rows.map(length).sum();
-                let now = self.rank.schedule.phase(kind, samples).map(|at| &self.rank.schedule.phases[at]);
-                if now.is_none_or(|phase| !phase.lists_without_room(entries).is_empty()) {
-                    self.rank.extend(phases.with_room(kind, samples, entries)?)?;
-                }
-            } else if self.rank.schedule.phase(kind, samples).is_none() {
-                self.rank.extend(phases.with(kind, samples)?)?;
-            }
-        }
-        phase(self.rank, kind, samples)
+        let rows = (self.progress.epoch, start, samples);
+        phase(self.rank, self.job.phases, PhaseKind::Train, self.job.training, rows)
     }
 
     /// Takes the metrics of the oldest step that has none.
@@ -301,7 +288,7 @@ impl<D: Device, C: Comm> Training<'_, D, C> {
         let TrainJob { validation, options, .. } = *self.job;
         let begin = Instant::now();
         self.observer.evaluating();
-        let scores = evaluate(self.rank, validation, self.progress.epoch, options)?;
+        let scores = evaluate(self.rank, validation, self.progress.epoch, options, self.job.phases)?;
         let progress = &mut self.progress;
         let train_scores = progress.scores;
         let (monitor, step) = (progress.monitor, progress.step);
@@ -345,19 +332,20 @@ impl<D: Device, C: Comm> Training<'_, D, C> {
     }
 }
 
-/// Scores over a whole set, in order, the last partial batch included. `pass` says which pass of a supply it is.
+/// Scores over a whole set, in order, the last partial batch included. `pass` says which pass of a supply it is; `phases` lowers what was not planned.
 pub fn evaluate<D: Device, C: Comm>(
     rank: &mut Rank<D, C>,
     input: Input<'_>,
     pass: u64,
     options: &TrainOptions,
+    phases: Option<&Phases<'_>>,
 ) -> Result<Scores> {
     rank.drain()?;
     let mut scores = Scores::zero(&rank.schedule.metrics);
     let mut start = 0;
     while start < input.len() {
         let count = options.eval_batch.min(input.len() - start);
-        let phase = phase(rank, PhaseKind::Evaluate, count)?;
+        let phase = phase(rank, phases, PhaseKind::Evaluate, input, (pass, start, count))?;
         let at = |row| input.sample(pass, start + row);
         let batch = match input {
             Input::Memory { samples, .. } => Batch::new(samples, &at),
@@ -377,8 +365,34 @@ pub fn evaluate<D: Device, C: Comm>(
     Ok(scores)
 }
 
-fn phase<D: Device, C: Comm>(rank: &Rank<D, C>, kind: PhaseKind, samples: usize) -> Result<usize> {
-    rank.schedule
-        .phase(kind, samples)
-        .ok_or_else(|| Error::internal(format!("no {kind:?} step of {samples} samples was planned")))
+/// The phase for a batch: its pass, its first place there and its number of samples. It is lowered if it was not planned, or if the lists of these
+/// samples need more room; all ranks find the same, since all can read all samples.
+fn phase<D: Device, C: Comm>(
+    rank: &mut Rank<D, C>,
+    phases: Option<&Phases<'_>>,
+    kind: PhaseKind,
+    input: Input<'_>,
+    (pass, start, samples): (u64, usize, usize),
+) -> Result<usize> {
+    let planned = rank.schedule.phase(kind, samples);
+    if let Some(phases) = phases {
+        let lists = match input {
+            Input::Memory { samples, .. } if matches!(samples.feature_kind(), FeatureKind::Lists { .. }) => {
+                Some(samples)
+            }
+            _ => None,
+        };
+        if let Some(all) = lists {
+            let length = |row| all.features(input.sample(pass, start + row)).len();
+            let entries = |rows: Range<usize>| rows.map(length).sum();
+            let lacks = |phase: usize| !rank.schedule.phases[phase].lists_without_room(entries).is_empty();
+            if planned.is_none_or(lacks) {
+                rank.extend(phases.with_room(kind, samples, entries)?)?;
+            }
+        } else if planned.is_none() {
+            rank.extend(phases.with(kind, samples)?)?;
+        }
+    }
+    let missing = || Error::internal(format!("no {kind:?} step of {samples} samples was planned"));
+    rank.schedule.phase(kind, samples).ok_or_else(missing)
 }

@@ -19,8 +19,8 @@ use paceline_engine::{
 use paceline_graph::Graph;
 use paceline_kernels::{Cpu, CpuOptions, Device, Reference};
 use paceline_plan::{
-    Await, Batches, Buffer, ListRoom, OpPlan, PhaseKind, Phases, Plan, Schedule, Segment, Settings, Task, TaskKey,
-    TaskKind, UpdateMode, lay_out_again, lower,
+    Await, Batches, Buffer, ListRoom, MicroBatches, OpPlan, PhaseKind, Phases, Plan, Schedule, Segment, Settings, Task,
+    TaskKey, TaskKind, UpdateMode, lay_out_again, lower,
 };
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -160,7 +160,21 @@ fn an_embedding_is_split_over_samples_rows_and_columns() {
 }
 
 #[test]
-fn bytes_and_memory_of_lists_are_predicted() {
+fn micro_batches_of_lists_are_the_batch() {
+    for (kind, mean) in [(0, true), (3, false)] {
+        let (data, graph) = data_and_graph(kind, false, mean);
+        let one = run(&graph, &Plan::data_parallel(1), MOMENTUM, Reference::new, &*data, &Steps::new(5, 6));
+        for ranks in 1..4 {
+            let steps = Steps { micro_batches: MicroBatches::InTurn(2), ..Steps::new(5, 6) };
+            let plan = random_plan(&graph, ranks, 7 + ranks as u64, UpdateMode::Replicated, 40);
+            let many = run(&graph, &plan, MOMENTUM, Reference::new, &*data, &steps);
+            assert_eq!(same(&many, &one, 1e-10), Ok(()), "{plan:?}");
+        }
+    }
+}
+
+#[test]
+fn memory_of_lists_is_predicted() {
     for dice in 0..6 {
         let (data, graph) = data_and_graph(dice % 4, dice % 2 == 0, false);
         simulator_agrees(&graph, &*data, MOMENTUM, dice as u64, &Steps::new(23, 3));
@@ -239,7 +253,7 @@ fn trained(
         seed: 1,
         epochs: 2,
         batch: Arc::new(|_, _| GlobalBatch::new(5).unwrap()),
-        eval_batch: 1,
+        eval_batch: 9,
         rate: Arc::new(|_| 0.05),
         monitor: Default::default(),
         patience: 0,
@@ -249,16 +263,16 @@ fn trained(
     };
     let plan = Plan::data_parallel(ranks);
     let settings = Settings { defer_updates: true, lists, ..Settings::new(MOMENTUM, Reference::new().kind()) };
-    let batches = Batches { train: vec![5, 3], evaluate: vec![1] };
+    let batches = Batches { train: vec![5, 3], evaluate: vec![9, 5] };
     let phases = Phases::new(graph, &plan, batches, settings)?;
     let visits = Visits::all(Order::new(data.len(), 1));
-    let none = Visits::all(Order::new(0, 1));
+    let unshuffled = Visits::all(Order::unshuffled(data.len()));
     let mut outs = Vec::new();
     std::thread::scope(|scope| {
         let handles: Vec<_> = paceline_comm::threads(ranks)
             .into_iter()
             .map(|comm| {
-                let (phases, options, visits, none) = (&phases, &options, &visits, &none);
+                let (phases, options, visits, unshuffled) = (&phases, &options, &visits, &unshuffled);
                 scope.spawn(move || -> Result<_> {
                     let mut rank = Rank::new(around.wrap(Reference::new()), comm, phases.first())?;
                     initialize(&mut rank, graph, 3)?;
@@ -266,7 +280,7 @@ fn trained(
                     let job = TrainJob {
                         graph,
                         training: Input::Memory { samples: data, visits },
-                        validation: Input::Memory { samples: data, visits: none },
+                        validation: Input::Memory { samples: data, visits: unshuffled },
                         options,
                         saver: None,
                         phases: Some(phases),

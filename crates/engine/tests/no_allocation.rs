@@ -8,7 +8,7 @@ mod common;
 use common::Toy;
 use paceline_base::kernel::StepArgs;
 use paceline_base::optim::Rule;
-use paceline_data::{Catalogue, ImagesInMemory, Labelled, Options, Order, Visits};
+use paceline_data::{Catalogue, ImagesInMemory, Labelled, Lists, Options, Order, Samples, Targets, Visits};
 use paceline_engine::checkpoint::initialize;
 use paceline_engine::{Batch, Rank};
 use paceline_graph::{Graph, presets};
@@ -76,10 +76,15 @@ fn mlp() -> Graph {
 
 fn allocations(graph: &Graph, plan: &Plan, threads: usize, fed: bool) -> usize {
     let data = Toy::new(100, &graph.nodes[0].shape, graph.targets.outputs());
+    allocations_on(graph, plan, threads, fed, &data)
+}
+
+fn allocations_on(graph: &Graph, plan: &Plan, threads: usize, fed: bool, data: &dyn Samples) -> usize {
     let rule = Rule::Adam { beta1: 0.9, beta2: 0.999, eps: 1e-8 };
     let device = || Cpu::new(CpuOptions { threads, ..CpuOptions::default() }).unwrap();
     let batches = Batches { train: vec![32, 4], evaluate: vec![50] };
-    let settings = Settings { defer_updates: true, ..Settings::new(rule, device().kind()) };
+    let lists = common::room(data);
+    let settings = Settings { defer_updates: true, lists, ..Settings::new(rule, device().kind()) };
     let schedule = Arc::new(lower(graph, plan, &batches, &settings).unwrap());
     let feed = fed.then(|| feed(plan.ranks));
     // This thread allocates while it starts the others: they begin when it is done.
@@ -88,7 +93,7 @@ fn allocations(graph: &Graph, plan: &Plan, threads: usize, fed: bool) -> usize {
         let handles: Vec<_> = paceline_comm::threads(plan.ranks)
             .into_iter()
             .map(|comm| {
-                let (data, schedule, feed, started) = (&data, schedule.clone(), feed.as_ref(), &started);
+                let (data, schedule, feed, started) = (data, schedule.clone(), feed.as_ref(), &started);
                 scope.spawn(move || {
                     started.wait();
                     let mut rank = Rank::new(device(), comm, schedule).unwrap();
@@ -153,5 +158,13 @@ fn main() {
     rows.operators.insert("c1".into(), split("height"));
     rows.operators.insert("c2".into(), split("width"));
     assert_eq!(allocations(&cnn, &rows, 1, false), 0, "convolutions with halos");
+    let list = |i: u64| (0..i * 7 % 23).map(|k| (i + k * k) % 40).collect::<Vec<_>>();
+    let numbers = Targets::numbers((0..100).map(|i| i as f32 / 100.0).collect(), 1).unwrap();
+    let data = Lists::new((0..100).map(list), 40, numbers).unwrap();
+    let text = "words embedding columns=6 mode=\"mean\"\nout dense units=1\nloss mean-squared-error";
+    let graph = common::nets::net_for(text, &data.sample_kind());
+    for ranks in 1..3 {
+        assert_eq!(allocations_on(&graph, &Plan::data_parallel(ranks), 1, false, &data), 0, "lists, {ranks} ranks");
+    }
     println!("a step allocates nothing ... ok");
 }

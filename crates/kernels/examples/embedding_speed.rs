@@ -22,6 +22,7 @@ fn main() {
         table,
         columns,
         entries: rows * each,
+        expected: rows * each,
         width: IndexWidth::Bits32,
         mean: false,
     };

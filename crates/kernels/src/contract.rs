@@ -7,6 +7,7 @@
 use crate::loans::{self, Loans};
 use paceline_base::kernel::{Arena, BufferId, Call, Elements, EmbeddingDims, Kernel, LocalResponse, Slot};
 use paceline_base::region::Strided;
+use paceline_base::sample::TargetKind;
 use paceline_base::units::DType;
 use paceline_base::window::{ConvDims, PoolDims};
 use paceline_base::{Error, Result};
@@ -330,11 +331,16 @@ pub(crate) fn check_each(call: &Call, slots: &[Slot], loans: &Loans, seen_by: im
         }
         Kernel::Loss { loss, rows, targets, gradient } => {
             assert!(loss.takes(*targets), "{loss:?} with {targets:?}");
-            have("outputs", area(*rows, targets.outputs()), Reads);
-            have("targets", area(*rows, targets.each()), Reads);
+            let (each, classes) = match *targets {
+                TargetKind::Classes { classes, each } => (each, classes),
+                TargetKind::Numbers { each } => (each, 1),
+            };
+            let outputs = area(area(*rows, each), classes);
+            have("outputs", outputs, Reads);
+            have("targets", area(*rows, each), Reads);
             have("metrics", 3, Writes);
             if *gradient {
-                have("gradient", area(*rows, targets.outputs()), Writes);
+                have("gradient", outputs, Writes);
             }
         }
         Kernel::Copy(walk) | Kernel::Add(walk) => {

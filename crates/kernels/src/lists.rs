@@ -53,6 +53,11 @@ impl<'a, I: Index> Lists<'a, I> {
         Ok(Self { offsets, indices })
     }
 
+    /// The indices of all lists together.
+    pub(crate) fn entries(&self) -> usize {
+        self.indices.len()
+    }
+
     /// The indices of a list.
     #[inline(always)]
     pub(crate) fn list(&self, row: usize) -> &'a [I] {

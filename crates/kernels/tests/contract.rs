@@ -3,9 +3,10 @@
 mod suite;
 
 use paceline_base::kernel::{Arena, BufferId, Call, DenseDims, Kernel, LocalResponse, Slot, Values};
-use paceline_base::op::Activation;
+use paceline_base::op::{Activation, Loss};
 use paceline_base::optim::{Rule, Segment};
 use paceline_base::region::{Region, Strided};
+use paceline_base::sample::TargetKind;
 use paceline_base::staging::Lend;
 use paceline_base::units::DType;
 use paceline_base::window::ConvDims;
@@ -161,11 +162,13 @@ fn sizes_that_wrap_round_do_not_pass() {
         k: 1.0,
     };
     let region = Region::new([0..huge, 0..2]);
+    let several = TargetKind::Classes { classes: huge, each: 2 };
     let kernels = [
         (Kernel::DenseForward { dims: dims(huge, 2, 2), bias: false, activation: None }, 3),
         (Kernel::ConvForward { dims: conv, bias: false, activation: None, pool: None, codes: false }, 3),
         (Kernel::LayerNorm { rows: huge, channels: 2, eps: 1e-5 }, 5),
         (Kernel::LocalResponse(response), 2),
+        (Kernel::Loss { loss: Loss::SoftmaxCrossEntropy, targets: several, rows: 1, gradient: true }, 4),
         (Kernel::Dropout { rate: 0.5, layer: 0, region, shape: vec![huge, 2] }, 2),
         (Kernel::Copy(Strided { from: 0, to: 0, run: 1, loops: vec![(3, huge, 1)] }), 2),
         (Kernel::Add(Strided { from: usize::MAX, to: 0, run: 2, loops: Vec::new() }), 2),

@@ -36,6 +36,7 @@ fn dims(
         table,
         columns,
         entries: lists.iter().map(Vec::len).sum(),
+        expected: 0,
         width: if wide { IndexWidth::Bits64 } else { IndexWidth::Bits32 },
         mean,
     }

@@ -468,11 +468,14 @@ impl Predictor {
     /// ([`ModelInfo::values`]): bytes of an image are divided by 255. Of a model whose targets are numbers, these numbers.
     ///
     /// # Errors
-    /// If the values are no whole number of rows, or the model takes lists of indices.
+    /// If the values are no whole number of rows, or the model takes lists of indices or has several classes as targets.
     pub fn predict_rows(&mut self, values: Vec<f32>) -> Result<Vec<Vec<f64>>> {
         let kind = self.info.sample_kind();
         if kind.features != FeatureKind::Dense {
             return Err(Error::user("this model takes lists of indices; give it a csv of them"));
+        }
+        if matches!(kind.targets, TargetKind::Classes { each, .. } if each > 1) {
+            return Err(self.several_classes());
         }
         let size: usize = self.info.shape.iter().product();
         if size == 0 || !values.len().is_multiple_of(size) {

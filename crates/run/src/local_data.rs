@@ -98,10 +98,16 @@ impl Local {
                     "; give each host a folder or an index with all of them"
                 )));
             }
+            if matches!(kind.features, FeatureKind::Lists { .. }) {
+                return Err(Error::user(format!(
+                    "{who} has lists of indices, whose lengths and largest index the processes would have to know of each other; give all of \
+                     them the whole csv and data.placement = \"shared\""
+                )));
+            }
             if kind != &first.kind {
                 return Err(Error::user(format!(
-                    "{who} has {}, process 0 on {} {}; give each host values and targets of the same kind (data.targets), with \
-                     indices of the same range, or data.placement = \"shared\"",
+                    "{who} has {}, process 0 on {} {}; give each host values and targets of the same kind (data.targets), or \
+                     data.placement = \"shared\"",
                     kind_words(kind),
                     first.host,
                     kind_words(&first.kind)
@@ -290,7 +296,7 @@ impl Holding {
             training: Stock::of(&data.training),
             validation: Stock::of(&data.validation),
             test: data.set.test.as_ref().map(Stock::of),
-            kind: data.training.sample_kind(),
+            kind: data.sample_kind(),
             classes: data.training.class_names().to_vec(),
         }
     }

@@ -112,7 +112,7 @@ impl ModelInfo {
             Some(_) => config.data.fit.into(),
             None => prepared_with(Path::new(&config.data.name)).unwrap_or(config.data.fit.into()),
         };
-        let SampleKind { features, targets, .. } = data.training.sample_kind();
+        let SampleKind { features, targets, .. } = data.sample_kind();
         let targets = Some(targets).filter(|&kind| kind != one_class(data.training.classes()));
         let columns = data.set.columns.clone();
         let plain = is_dense(&features) && targets.is_none() && columns.is_none();
@@ -248,7 +248,7 @@ mod tests {
         let info = ModelInfo::read(dir.path()).unwrap().unwrap();
         assert_eq!(info.sample_kind(), SampleKind::classified(&[4, 4], 3));
         assert!(info.csv().is_none());
-        let again = serde_json::to_value(&info).unwrap();
+        let again: serde_json::Value = serde_json::from_str(&serde_json::to_string(&info).unwrap()).unwrap();
         assert_eq!(again, serde_json::from_str::<serde_json::Value>(OLD).unwrap());
     }
 

@@ -83,7 +83,9 @@ impl PointToPoint {
             let test = if self.sends { Request::test_sent } else { Request::test_received };
             match request.ask(test)? {
                 None => return Ok(None),
-                Some(n) if !self.sends && data.varies() => data.set_len(n / data.dtype().size()),
+                Some(n) if !self.sends && data.varies() && n.is_multiple_of(data.dtype().size()) => {
+                    data.set_len(n / data.dtype().size());
+                }
                 Some(n) if !self.sends && n != expected => {
                     return Err(Error::internal(format!(
                         "message of seq {} from {}: {n} bytes came, {expected} were expected",

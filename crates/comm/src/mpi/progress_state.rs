@@ -245,9 +245,10 @@ impl ProgressState {
         let (source, mut target) = if sends(&submission) { (submission, other) } else { (other, submission) };
         let (sent, expected) = (source.data.bytes().len(), target.data.bytes().len());
         let room = target.data.largest() * target.data.dtype().size();
-        if target.data.varies() && sent <= room {
-            target.data.set_len(sent / source.data.dtype().size());
-        } else if sent != expected {
+        let same_type = source.data.dtype() == target.data.dtype();
+        if target.data.varies() && same_type && sent <= room {
+            target.data.set_len(source.data.len());
+        } else if sent != expected || !same_type {
             return Err(Error::internal(format!(
                 "message of seq {} from rank {} to rank {}: {sent} bytes were sent, {expected} were expected",
                 source.seq, ends.0, ends.1

@@ -44,8 +44,8 @@ pub(crate) struct CsvSet {
     pub notes: Vec<String>,
 }
 
-/// Bytes that samples take at most for each byte of text, the text included: `1,` is two bytes, and its number four.
-const BYTES: u64 = 3;
+/// Bytes that samples take at most for each byte of text, the text included: `1 ` is two bytes, and its index eight where one of all needs 64 bits.
+const BYTES: u64 = 5;
 
 /// Bytes of memory that the files take at most while they are read.
 pub(crate) fn bytes(path: &Path) -> Result<u64> {

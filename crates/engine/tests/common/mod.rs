@@ -328,6 +328,7 @@ pub(crate) fn same(many: &Trained, one: &Trained, tolerance: f64) -> Result<(), 
     for (a, b) in many.results.iter().zip(&one.results) {
         let sums = |name| (a.sum(name).unwrap(), b.sum(name).unwrap());
         let (loss, expected) = sums("loss");
+        assert_eq!(a.sum("accuracy").is_some(), b.sum("accuracy").is_some(), "the same metrics");
         let near = (loss - expected).abs() < 10.0 * tolerance * expected.abs().max(1.0);
         let (correct, samples) = ((a.sum("accuracy"), b.sum("accuracy")), sums("samples"));
         let distance = a.sum("absolute error").zip(b.sum("absolute error")).map_or(0.0, |(a, b)| (a - b).abs());

@@ -37,6 +37,7 @@ impl Embedding {
             table: self.rows,
             columns: table.range(1).len(),
             entries: local.entries,
+            expected: local.expected_entries,
             width: self.width,
             mean: self.mean,
         })

@@ -140,6 +140,8 @@ pub struct Local<'a> {
     pub input_grads: &'a [bool],
     /// Indices that there is room for in the lists of the part's samples, if it takes lists.
     pub entries: usize,
+    /// Indices to be expected in them.
+    pub expected_entries: usize,
 }
 
 /// What a model file's layer computes: pure functions of shapes and regions. Lowering asks them; devices never see them.

@@ -113,7 +113,7 @@ impl Cpu {
 
     /// The lists in a buffer.
     fn lists<'a, I: Index>(&self, buffer: BufferId, dims: &EmbeddingDims) -> Result<Lists<'a, I>> {
-        let len = self.lengths[buffer.0 as usize];
+        let len = self.lengths[buffer.0 as usize].min(dims.lists_len());
         // SAFETY: so many elements of this type, which the contract has checked, lie within the memory. No kernel writes them while the one
         // that asked runs, which is the only one that keeps the result.
         Lists::new(unsafe { std::slice::from_raw_parts(self.at(buffer).cast::<I>(), len) }, dims)
@@ -122,7 +122,7 @@ impl Cpu {
     fn gather<I: Index>(&mut self, dims: &EmbeddingDims, a: &[BufferId]) -> Result<()> {
         let lists = self.lists::<I>(a[0], dims)?;
         let whole = Shared(Gather { lists, dims: *dims, table: self.at(a[1]), y: self.at(a[2]), rows: (0, 0) });
-        let (worth, isa) = (dims.entries * dims.columns >= self.tuning.parallel_elements, self.isa);
+        let (worth, isa) = (lists.entries() * dims.columns >= self.tuning.parallel_elements, self.isa);
         self.divide(worth, dims.rows, |_, first, end| {
             // SAFETY: the contract was checked; parts have their own rows.
             unsafe { isa.run(Gather { rows: (first, end), ..whole.get() }) }
@@ -132,7 +132,7 @@ impl Cpu {
 
     fn scatter<I: Index>(&mut self, dims: &EmbeddingDims, a: &[BufferId]) -> Result<()> {
         let lists = self.lists::<I>(a[1], dims)?;
-        let work = (dims.entries + dims.table_rows) * dims.columns;
+        let work = (lists.entries() + dims.table_rows) * dims.columns;
         let worth = work >= self.tuning.parallel_elements;
         let threads = if worth { self.pool.threads() } else { 1 };
         let whole = Shared(Scatter { lists, dims: *dims, dy: self.at(a[0]), table: self.at(a[2]), thread: 0, threads });

@@ -16,8 +16,8 @@ static LANE_NUMBERS: [f32; 16] = [0., 1., 2., 3., 4., 5., 6., 7., 8., 9., 10., 1
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Sums {
     pub loss: f64,
-    /// Rows whose class was met, or distances from numbers.
-    pub second: f64,
+    /// Rows whose class was met, or distances from numbers: the loss's second metric.
+    pub second_metric: f64,
 }
 
 /// What rows are compared with.
@@ -131,7 +131,7 @@ impl Rows {
                 }
                 sums.loss += label.map_or(f64::NAN, |label| f64::from(max) - f64::from(*row.add(label)));
                 // A NaN anywhere in the row has made the total NaN.
-                sums.second += f64::from(u8::from(!total.is_nan() && label == Some(first)));
+                sums.second_metric += f64::from(u8::from(!total.is_nan() && label == Some(first)));
                 if !self.gradient.is_null() {
                     let gradient = self.gradient.add(r * self.classes);
                     let factor = s.splat(self.scale / total);
@@ -184,7 +184,7 @@ impl Rows {
                 // The first lane that holds the largest value; a NaN anywhere in the row has made the sum NaN.
                 let best = s.bits(s.eq(v, top));
                 let right = best & best.wrapping_neg() == place && place != 0 && !sum.is_nan();
-                sums.second += f64::from(u8::from(right));
+                sums.second_metric += f64::from(u8::from(right));
                 if !self.gradient.is_null() {
                     let share = s.mul(e, s.splat(1.0 / sum)); // a vector's division takes as long as all the rest
                     let rest = s.sub(share, s.select(hot, s.splat(1.0), s.zero()));
@@ -221,7 +221,7 @@ impl Rows {
                     }
                 });
                 let squares = f64::from(s.sum(squares));
-                sums.second += f64::from(u8::from(!squares.is_nan() && label == Some(first)));
+                sums.second_metric += f64::from(u8::from(!squares.is_nan() && label == Some(first)));
                 sums.loss += if label.is_some() { squares / self.classes as f64 } else { f64::NAN };
             }
         }
@@ -249,7 +249,7 @@ impl Rows {
                 }
             });
         }
-        Sums { loss: f64::from(s.sum(squares)), second: f64::from(s.sum(absolute)) }
+        Sums { loss: f64::from(s.sum(squares)), second_metric: f64::from(s.sum(absolute)) }
     }
 }
 

@@ -389,13 +389,13 @@ impl Cpu {
                 }
             }
         });
-        let (mut loss, mut second) = (0.0, 0.0);
+        let (mut loss, mut second_metric) = (0.0, 0.0);
         for sum in &sums[..chunks] {
             loss += sum.loss;
-            second += sum.second;
+            second_metric += sum.second_metric;
         }
         let (metrics, each) = (self.at(a[2]), each.max(1) as f64);
-        for (i, value) in [loss / each, second / each, samples as f64].into_iter().enumerate() {
+        for (i, value) in [loss / each, second_metric / each, samples as f64].into_iter().enumerate() {
             // SAFETY: the contract was checked: three metrics.
             unsafe { *metrics.add(i) = (f64::from(*metrics.add(i)) + value) as f32 };
         }

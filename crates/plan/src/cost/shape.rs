@@ -167,7 +167,7 @@ impl KernelShape {
             ),
             Kernel::Dropout { region, .. } => Self::new(kernel.name(), &[region.len()]),
             Kernel::EmbeddingForward(d) | Kernel::EmbeddingBackward(d) => {
-                Self::new(kernel.name(), &[d.rows, d.entries, d.table_rows, d.columns])
+                Self::new(kernel.name(), &[d.rows, d.expected, d.table_rows, d.columns])
             }
             Kernel::Loss { rows, targets, .. } => Self::new(kernel.name(), &[*rows, targets.outputs()]),
             Kernel::Copy(walk) | Kernel::Add(walk) => Self::new(kernel.name(), &[walk.len()]),

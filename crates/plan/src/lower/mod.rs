@@ -32,7 +32,7 @@ use paceline_base::optim::Rule;
 use paceline_graph::Graph;
 use std::sync::Arc;
 
-/// The batch sizes to plan for: full, last partial, evaluation. Planned before the first step, never after.
+/// The batch sizes to plan for: full, last partial, evaluation. Others are planned when they come ([`Phases`](crate::Phases)).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batches {
     /// Global batches in training.
@@ -105,6 +105,8 @@ pub struct ListRoom {
     per_list: usize,
     /// By number of lists: what so many of the longest have together.
     longest: Arc<[usize]>,
+    /// Indices of all lists, and how many lists, where these are known.
+    all: (usize, usize),
     /// Lists, and the most indices that so many had together.
     marks: Vec<(usize, usize)>,
 }
@@ -118,14 +120,18 @@ impl ListRoom {
     /// Room for any choice of lists of these lengths, each of which is chosen at most once.
     pub fn of_lengths(lengths: impl IntoIterator<Item = usize>) -> Self {
         let mut lengths: Vec<usize> = lengths.into_iter().collect();
+        let all = (lengths.iter().sum(), lengths.len());
+        if lengths.len() > BATCHED {
+            lengths.select_nth_unstable_by(BATCHED, |a, b| b.cmp(a));
+            lengths.truncate(BATCHED);
+        }
         lengths.sort_unstable_by(|a, b| b.cmp(a));
-        lengths.truncate(BATCHED);
         let per_list = lengths.last().copied().unwrap_or(0);
         let sums = lengths.iter().scan(0, |sum: &mut usize, length| {
             *sum = sum.saturating_add(*length);
             Some(*sum)
         });
-        Self { per_list, longest: sums.collect(), marks: Vec::new() }
+        Self { per_list, longest: sums.collect(), all, marks: Vec::new() }
     }
 
     /// Room in so many lists together.
@@ -134,6 +140,14 @@ impl ListRoom {
         let longest = known.checked_sub(1).map_or(0, |at| self.longest[at]);
         let marked = self.marks.iter().filter(|mark| mark.0 <= lists).map(|mark| mark.1).max();
         (lists - known).saturating_mul(self.per_list).saturating_add(longest).max(marked.unwrap_or(0))
+    }
+
+    /// Indices to be expected in so many lists: as many as lists have on the average, or as there is room for.
+    pub fn expected(&self, lists: usize) -> usize {
+        match self.all {
+            (_, 0) => self.entries(lists),
+            (indices, all) => (indices as u128 * lists as u128 / all as u128) as usize,
+        }
     }
 
     /// Makes room for so many indices in so many lists, with a quarter to spare.

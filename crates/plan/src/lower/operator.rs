@@ -150,6 +150,7 @@ impl<'a> Operator<'a> {
                     training: self.training,
                     input_grads: &wanted,
                     entries: self.lists.entries(needs.output.range(0).len()),
+                    expected_entries: self.lists.expected(needs.output.range(0).len()),
                 };
                 for (i, saved) in n.op.saved(&local).into_iter().enumerate() {
                     let kept = pass.builder.typed_buffer(rank, BufferRole::Saved(i as u16), index, saved, false);
@@ -206,6 +207,7 @@ impl<'a> Operator<'a> {
                 training: true,
                 input_grads: &wanted,
                 entries: self.lists.entries(needs.output.range(0).len()),
+                expected_entries: self.lists.expected(needs.output.range(0).len()),
             };
             pass.begin(index, n.op.backward(&local));
         }

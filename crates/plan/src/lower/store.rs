@@ -3,7 +3,6 @@
 use crate::key::BucketKey;
 use crate::plan::{Compression, Part, Store, UpdateMode};
 use crate::schedule::{Bucket, BucketEntry};
-use paceline_base::kernel::ALIGN;
 use paceline_base::region::Region;
 use paceline_graph::Graph;
 use std::collections::BTreeMap;
@@ -23,6 +22,9 @@ impl Store {
         (compression, trained && whole && self.update == UpdateMode::Sharded && !alone)
     }
 }
+
+/// Regions begin at multiples of so many elements: a cache line of f32.
+const LINE: usize = 16;
 
 /// A region of a parameter, the ranks that use it, and the first part on each of them.
 #[derive(Debug)]
@@ -63,7 +65,7 @@ pub(super) fn buckets(graph: &Graph, store: &Store, uses: &[Vec<Arc<Vec<Used>>>]
                 });
                 let bucket = &mut buckets[at];
                 let offset = bucket.len;
-                bucket.len = (offset + len).next_multiple_of(ALIGN);
+                bucket.len = (offset + len).next_multiple_of(LINE);
                 bucket.entries.push(BucketEntry {
                     param: param.name.clone(),
                     id: param.id,

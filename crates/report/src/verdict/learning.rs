@@ -79,7 +79,8 @@ pub(crate) fn diverged(epochs: &[EpochRecord], classes: Option<u64>) -> Option<V
     }
     let lowest = epochs.iter().min_by(|a, b| a.train_loss.total_cmp(&b.train_loss))?;
     let (low, now) = (lowest.train_loss, last.train_loss);
-    if now > COLLAPSE * low && now - low > guess.unwrap_or(2.0) / 2.0 {
+    // Where nobody can guess, the loss of the first epoch says what is much.
+    if now > COLLAPSE * low && now - low > guess.unwrap_or(epochs[0].train_loss) / 2.0 {
         let since = epochs.iter().find(|epoch| epoch.epoch > lowest.epoch).map_or(last.epoch, |epoch| epoch.epoch);
         let reason = format!("the training loss rose from {} (epoch {}) to {}", figure(low), lowest.epoch, figure(now));
         return verdict(since, reason, slower);

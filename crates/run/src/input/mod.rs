@@ -16,7 +16,7 @@ use paceline_plan::ListRoom;
 use paceline_prepare::feed::{Augment, DiskCache, MemoryCache, cache, check};
 use paceline_record::InputFacts;
 use paceline_system::threads::cores;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The share of free memory that a cache may take.
 const FREE_SHARE: f64 = 0.7;
@@ -37,6 +37,8 @@ pub struct RunData {
     pub local: Option<Local>,
     /// Caches on disk, to be asked at the end what became of them.
     caches: Vec<Arc<DiskCache>>,
+    /// Room for lists, once it was asked for.
+    lists: OnceLock<ListRoom>,
 }
 
 /// Opens the data and splits it.
@@ -95,6 +97,7 @@ pub fn open_data(config: &Config) -> Result<RunData> {
         notes,
         local: None,
         caches,
+        lists: OnceLock::new(),
     })
 }
 
@@ -236,9 +239,13 @@ impl RunData {
 
     /// Room for the lists of any batch.
     pub(crate) fn list_room(&self) -> ListRoom {
-        let parts = [Some(&self.training), Some(&self.validation), self.set.test.as_ref()];
-        let parts: Vec<&dyn Samples> = parts.into_iter().flatten().filter_map(|part| Some(&**part.memory()?)).collect();
-        list_room(&parts)
+        let measure = || {
+            let parts = [Some(&self.training), Some(&self.validation), self.set.test.as_ref()];
+            let parts: Vec<&dyn Samples> =
+                parts.into_iter().flatten().filter_map(|part| Some(&**part.memory()?)).collect();
+            list_room(&parts)
+        };
+        self.lists.get_or_init(measure).clone()
     }
 }
 

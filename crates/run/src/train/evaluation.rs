@@ -51,6 +51,6 @@ impl OneRun<'_> {
         restore(&mut rank, &checkpoint, false)?;
         let pool = Pool { pass: count, own: false };
         let fed = input::evaluation(&r.config, test, pool, &r.options, &rank.schedule, &(0..1), 0..1)?;
-        evaluate(&mut rank, fed.input()?, 0, &r.options).map(Some)
+        evaluate(&mut rank, fed.input()?, 0, &r.options, None).map(Some)
     }
 }

@@ -172,7 +172,7 @@ impl OneRun<'_> {
         };
         let outcome = train_rank(rank, &job, self.progress, observer)?;
         // Without checkpoints there is nothing to go back to: the last parameters are tested.
-        let test = feeds.test()?.map(|test| evaluate(rank, test, 0, &r.options)).transpose()?;
+        let test = feeds.test()?.map(|test| evaluate(rank, test, 0, &r.options, None)).transpose()?;
         Ok((outcome, test))
     }
 }

@@ -10,7 +10,7 @@ use paceline_base::{Error, Result};
 use paceline_config::{Auto, CacheName, Cadence, Config};
 use paceline_data::DataPart;
 use paceline_kernels::Tuning;
-use paceline_plan::Schedule;
+use paceline_plan::{Schedule, TaskKind};
 use paceline_prepare::feed::cache;
 
 /// Samples that make evaluating efficient.
@@ -52,7 +52,7 @@ impl Needs {
         Ok(Self {
             lasting: lasting as u64,
             step: (arenas - lasting) as u64,
-            input: input_bytes(config, data, layout.batch),
+            input: input_bytes(config, data, layout.batch) + list_bytes(schedule),
             checkpoint: copies * (1 + states) * parameters as u64 * ELEMENT,
             working: working_bytes(schedule, layout, tuning)?,
         })
@@ -141,6 +141,17 @@ fn working_bytes(schedule: &Schedule, layout: &Layout, tuning: Option<&Tuning>) 
         total += device.working_bytes(&mut tasks.filter_map(|(_, task)| Some(&task.call()?.kernel)))? as u64;
     }
     Ok(total)
+}
+
+/// Host memory in which ranks put lists together, on their way to the device.
+fn list_bytes(schedule: &Schedule) -> u64 {
+    let mut most = vec![0; schedule.ranks];
+    for (_, task) in schedule.phases.iter().flat_map(|phase| phase.tasks()) {
+        if let TaskKind::LoadLists { width, .. } = &task.kind {
+            most[task.rank] = most[task.rank].max((task.size * width.dtype().size()) as u64);
+        }
+    }
+    most.iter().sum()
 }
 
 fn input_bytes(config: &Config, data: &RunData, batch: GlobalBatch) -> u64 {
