@@ -37,34 +37,34 @@ impl BatchRows<'_> {
     }
 }
 
+/// Loads a region of every sample's numbers.
+pub(crate) fn load_numbers(
+    device: &mut dyn Device,
+    buffer: BufferId,
+    (source, rows): (BatchRows<'_>, Range<usize>),
+    (walk, len): (&Strided, usize),
+) -> Result<()> {
+    device.load_all(buffer, &mut |put| {
+        for (i, row) in rows.clone().enumerate() {
+            source.features(row, &mut |features| {
+                walk.for_each(|from, to, run| put(i * len + to, slice(&features, from, run)));
+            });
+        }
+    })
+}
+
 /// Host memory in which classes and lists are put together before they go to the device; it grows to the largest.
 #[derive(Debug, Default)]
-pub(crate) struct ListScratch {
+pub(crate) struct IndexScratch {
     narrow: Vec<u32>,
     wide: Vec<u64>,
 }
 
-impl ListScratch {
+impl IndexScratch {
     /// Makes room for so many indices of 32 and of 64 bits.
     pub(crate) fn reserve(&mut self, narrow: usize, wide: usize) {
         self.narrow.reserve(narrow.saturating_sub(self.narrow.len()));
         self.wide.reserve(wide.saturating_sub(self.wide.len()));
-    }
-
-    /// Loads a region of every sample's numbers.
-    pub(crate) fn dense(
-        device: &mut dyn Device,
-        buffer: BufferId,
-        (source, rows): (BatchRows<'_>, Range<usize>),
-        (walk, len): (&Strided, usize),
-    ) -> Result<()> {
-        device.load_all(buffer, &mut |put| {
-            for (i, row) in rows.clone().enumerate() {
-                source.features(row, &mut |features| {
-                    walk.for_each(|from, to, run| put(i * len + to, slice(&features, from, run)));
-                });
-            }
-        })
     }
 
     /// Loads the targets of samples.
@@ -157,9 +157,9 @@ fn gather<I: Copy + Default + TryFrom<u64>>(
             let more = features.len();
             let have = all.len() - offsets;
             if more > room.saturating_sub(have) {
-                failed = Some(Error::failure(format!(
-                    "the lists of a batch hold {} indices up to row {row}, and there is room for {room}: the data changed since its lists were \
-                     measured; start again",
+                failed = Some(Error::internal(format!(
+                    "the lists of a batch hold {} indices up to row {row}, and there is room for {room}: plan for the longest lists, or with \
+                     phases that grow",
                     have + more
                 )));
                 return;

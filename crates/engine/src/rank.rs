@@ -4,7 +4,7 @@
 //! Nothing here allocates once the rank is made.
 
 use crate::clock::{Clock, Doing};
-use crate::load::{BatchRows, ListScratch, slice};
+use crate::load::{BatchRows, IndexScratch, load_numbers, slice};
 use crate::metrics::Metrics;
 use crate::program::{self, Groups, Instruction, Program};
 use paceline_base::collective::Exchange;
@@ -131,7 +131,7 @@ pub struct Rank<D: Device, C: Comm> {
     /// The rows of the batch that was announced as the next one, if any.
     ahead: Vec<usize>,
     announced: Option<u64>,
-    scratch: ListScratch,
+    scratch: IndexScratch,
     sequence: u64,
     /// All ranks, if there are several.
     everyone: Option<GroupId>,
@@ -178,7 +178,7 @@ impl<D: Device, C: Comm> Rank<D, C> {
             rows: Vec::new(),
             ahead: Vec::new(),
             announced: None,
-            scratch: ListScratch::default(),
+            scratch: IndexScratch::default(),
             sequence: 0,
             everyone: None,
             words: None,
@@ -348,7 +348,7 @@ impl<D: Device, C: Comm> Rank<D, C> {
                 }
                 Instruction::Load { buffer, rows, walk, len } => {
                     let source = BatchRows { rows: batch.rows, samples: &self.rows, first };
-                    ListScratch::dense(&mut self.device, *buffer, (source, rows.clone()), (walk, *len))?;
+                    load_numbers(&mut self.device, *buffer, (source, rows.clone()), (walk, *len))?;
                 }
                 Instruction::Lists { buffer, rows, entries, width } => {
                     let source = BatchRows { rows: batch.rows, samples: &self.rows, first };
